@@ -1,0 +1,78 @@
+"""Every error raised on purpose: one tree, and one table of the stable codes that it carries.
+
+A code is public API: it is the `error_type` of a tool's result, the `error.code` of the command line's
+JSON, and (through its kind) decides the exit status.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal[
+    "failed", "usage", "unreachable", "authentication", "timeout", "approval", "denied", "unavailable"
+]
+
+
+class Code(NamedTuple):
+    """What a code means, and the family that decides its exit status."""
+
+    kind: Kind
+    meaning: str
+
+
+CODES: dict[str, Code] = {
+    # Everything
+    "failed": Code("failed", "The operation did not succeed."),
+    "usage": Code("usage", "The command line is not one that this program takes."),
+    "invalid_setting": Code("usage", "An environment variable or configuration value cannot be used."),
+    "invalid_arguments": Code("usage", "The arguments do not fit the tool's schema."),
+    "invalid_tool": Code("usage", "A function cannot be made into a tool."),
+}
+
+
+class KsadkError(Exception):
+    """An error with words for a person and a stable code for a program.
+
+    `details` become further fields of a tool's result, beside `error_type` and `error_message`.
+    """
+
+    code: str = "failed"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, hint: str | None = None, **details: Any
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.hint = hint
+        self.details = details
+
+    @property
+    def kind(self) -> Kind:
+        """The family of the code."""
+        return CODES[self.code].kind
+
+    def to_result(self) -> dict[str, Any]:
+        """The error as a tool's result: `ok`, `error_type`, `error_message`, `hint` and the details."""
+        result: dict[str, Any] = {"ok": False, "error_type": self.code, "error_message": self.message}
+        if self.hint is not None:
+            result["hint"] = self.hint
+        return result | self.details
+
+
+class SettingsError(KsadkError, ValueError):
+    """A variable holds a value that cannot be used. The message names the variable."""
+
+    code = "invalid_setting"
+
+
+class InvalidArguments(KsadkError, ValueError):
+    """Arguments that do not fit a tool's schema."""
+
+    code = "invalid_arguments"
+
+
+class ToolDefinitionError(KsadkError, TypeError):
+    """A function whose signature cannot be offered to a model."""
+
+    code = "invalid_tool"

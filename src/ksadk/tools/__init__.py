@@ -1,0 +1,1 @@
+"""How a tool is declared, checked, asked about and called."""
