@@ -10,7 +10,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NotRequired, Required
 
 from ksadk.errors import InvalidArguments, ToolDefinitionError
 
@@ -107,7 +107,7 @@ class Parameters:
     def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Checked arguments as plain JSON values, with the defaults filled in: what is shown and hashed."""
         given = {
-            name: arguments[name] if name in arguments else parameter.default
+            name: arguments.get(name, parameter.default)
             for name, parameter in self.signature.parameters.items()
         }
         return {name: _plain(value) for name, value in given.items()}
@@ -115,7 +115,7 @@ class Parameters:
     @functools.cached_property
     def _adapter(self) -> Any:
         import pydantic
-        from typing_extensions import NotRequired, Required, TypedDict
+        from typing_extensions import TypedDict
 
         try:
             hints = typing.get_type_hints(self._func, include_extras=True)
@@ -127,7 +127,7 @@ class Parameters:
         for name, parameter in self.signature.parameters.items():
             wrap = Required if parameter.default is parameter.empty else NotRequired
             fields[name] = wrap[hints.get(name, Any)]
-        arguments = TypedDict(self.tool_name, fields)  # type: ignore[operator]
+        arguments: Any = TypedDict(self.tool_name, fields)  # type: ignore[misc]
         arguments.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
         try:
             return pydantic.TypeAdapter(arguments)
