@@ -27,6 +27,27 @@ CODES: dict[str, Code] = {
     "invalid_setting": Code("usage", "An environment variable or configuration value cannot be used."),
     "invalid_arguments": Code("usage", "The arguments do not fit the tool's schema."),
     "invalid_tool": Code("usage", "A function cannot be made into a tool."),
+    "unknown_tool": Code("usage", "No tool, group or profile has that name."),
+    # Approval
+    "approval_required": Code("approval", "The call needs approval, and nobody is there to give it."),
+    "approval_rejected": Code("denied", "A person did not approve the call."),
+    "denied_by_rule": Code("denied", "A rule denies the call; no approval lifts it."),
+    "approval_expired": Code("timeout", "Nobody answered, or nobody used the answer, in time."),
+    "approval_stale": Code("denied", "What the call would act on has changed since it was approved."),
+    "approval_used": Code("denied", "The approval was used already."),
+    "approval_mismatch": Code("denied", "The approval is for another call."),
+    "approval_not_found": Code("denied", "No approval request of that id is kept."),
+    "approval_decided": Code("failed", "The approval request was answered already."),
+    "invalid_approval": Code("denied", "The approval is not one: only the boolean True approves."),
+    "approval_in_arguments": Code("denied", "A model's arguments carried an approval."),
+    "unsupported_rule": Code("usage", "A rule that this release cannot judge."),
+    "log_unavailable": Code("unavailable", "The decision cannot be written down, so the call did not start."),
+    # Agent Cards and projects
+    "invalid_card": Code("usage", "A value that no valid Agent Card can hold."),
+    "invalid_url": Code("usage", "A URL that cannot be used where it was given."),
+    "project_not_found": Code("failed", "A directory holds nothing that tells of an agent."),
+    "invalid_project_file": Code("failed", "A file of the project cannot be read; the message names file and line."),
+    "file_exists": Code("failed", "A file that would be written is already there."),
 }
 
 
