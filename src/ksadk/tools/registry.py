@@ -122,13 +122,13 @@ def publish(tool: Tool) -> Callable[..., Any]:
     """Register a tool; returns its public function, which calls it through the current gateway."""
     if tool.name in _builtin:
         raise UnknownToolError(f"two built-in tools are called {tool.name}", code="invalid_tool")
-    name, func = tool.name, tool.func
+    func = tool.func
 
     @functools.wraps(func)
     def call(*args: Any, approval: Any = None, **kwargs: Any) -> Any:
         from ksadk.tools.gateway import current_gateway
 
-        return current_gateway().invoke(name, func, *args, approval=approval, **kwargs)
+        return current_gateway().call(tool, args, kwargs, approval)
 
     call.__signature__ = inspect.signature(func)  # type: ignore[attr-defined]
     func.__ksadk_tool__ = tool  # type: ignore[attr-defined]

@@ -127,7 +127,8 @@ class Parameters:
         for name, parameter in self.signature.parameters.items():
             wrap = Required if parameter.default is parameter.empty else NotRequired
             fields[name] = wrap[hints.get(name, Any)]
-        arguments: Any = TypedDict(self.tool_name, fields)  # type: ignore[misc]
+        make_type: Any = TypedDict  # made at run time, which a type checker cannot follow
+        arguments = make_type(self.tool_name, fields)
         arguments.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
         try:
             return pydantic.TypeAdapter(arguments)

@@ -1,0 +1,244 @@
+"""Approval requests in SQLite, in the user's state directory: answered from anywhere, used once.
+
+Several processes use the file at once. Each operation is one short transaction on a connection of its own,
+and whatever must happen once (a decision, a use) is one UPDATE that only one of them can win.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ksadk.errors import KsadkError
+from ksadk.tools.approvals import ApprovalRequest, State, plan_from_json, plan_to_json
+
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long a request stays after it was used, denied or expired: it holds the call's arguments."""
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE requests (
+    id TEXT PRIMARY KEY, project TEXT NOT NULL, account_id TEXT NOT NULL, session_id TEXT NOT NULL,
+    workspace_root TEXT NOT NULL, tool_name TEXT NOT NULL, arguments TEXT NOT NULL,
+    arguments_digest TEXT NOT NULL, risk_level TEXT NOT NULL, side_effects TEXT NOT NULL, plan TEXT NOT NULL,
+    created_at REAL NOT NULL, expires_at REAL NOT NULL, state TEXT NOT NULL, decided_by TEXT NOT NULL,
+    reason TEXT NOT NULL, edited INTEGER NOT NULL
+) STRICT;
+CREATE INDEX requests_by_project ON requests (project, state, created_at);
+CREATE TABLE session_grants (
+    session_key TEXT NOT NULL, project TEXT NOT NULL, account_id TEXT NOT NULL, tool_name TEXT NOT NULL,
+    place TEXT NOT NULL, arguments_digest TEXT NOT NULL, expires_at REAL NOT NULL,
+    PRIMARY KEY (session_key, project, account_id, tool_name, place, arguments_digest)
+) STRICT;
+"""
+_COLUMNS = (
+    "id", "project", "account_id", "session_id", "workspace_root", "tool_name", "arguments",
+    "arguments_digest", "risk_level", "side_effects", "plan", "created_at", "expires_at", "state",
+    "decided_by", "reason", "edited",
+)  # fmt: skip
+
+
+class StoreUnavailable(KsadkError):
+    """The store cannot be read or written: no decision can be kept, so nothing that needs one starts."""
+
+    code = "log_unavailable"
+
+
+class UnknownApproval(KsadkError):
+    """No request of that id is kept."""
+
+    code = "approval_not_found"
+
+
+class ApprovalStore:
+    """The requests of one user. The file is made at the first write, 0600 in a directory 0700."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self.now = clock
+
+    def create(self, request: ApprovalRequest) -> None:
+        """Keep a new request; forget those whose time is long over."""
+        marks = ", ".join("?" for _ in _COLUMNS)
+        with self._transaction() as db:
+            db.execute("DELETE FROM requests WHERE expires_at < ?", (self.now() - KEPT_SECONDS,))
+            db.execute("DELETE FROM session_grants WHERE expires_at < ?", (self.now(),))
+            db.execute(f"INSERT INTO requests ({', '.join(_COLUMNS)}) VALUES ({marks})", _to_row(request))
+
+    def get(self, request_id: str) -> ApprovalRequest:
+        """The request of that id; raises `UnknownApproval`."""
+        with self._transaction() as db:
+            return self._get(db, request_id)
+
+    def list(self, project: str | None = None, *, every: bool = False) -> list[ApprovalRequest]:
+        """Requests that wait or are approved and not yet used, oldest first; `every` adds the ended ones."""
+        where, values = ["1"], []
+        if project is not None:
+            where, values = ["project = ?"], [project]
+        if not every:
+            where.append("state IN ('pending', 'approved') AND expires_at > ?")
+            values.append(self.now())  # type: ignore[arg-type]
+        query = f"SELECT {', '.join(_COLUMNS)} FROM requests WHERE {' AND '.join(where)} ORDER BY created_at"
+        with self._transaction() as db:
+            return [_from_row(row) for row in db.execute(query, values)]
+
+    def decide(self, request_id: str, state: State, *, by: str, reason: str = "") -> ApprovalRequest:
+        """Approve or deny a pending request; raises when it is no longer pending."""
+        with self._transaction() as db:
+            request = self._get(db, request_id)
+            self._require_pending(request)
+            db.execute(
+                "UPDATE requests SET state = ?, decided_by = ?, reason = ? WHERE id = ?",
+                (state, by, _storable(reason), request_id),
+            )
+        return replace(request, state=state, decided_by=by, reason=reason)
+
+    def amend(self, request: ApprovalRequest) -> None:
+        """Replace the arguments, digests and plan of a pending request by those of `request`."""
+        with self._transaction() as db:
+            self._require_pending(self._get(db, request.id))
+            db.execute(
+                "UPDATE requests SET arguments = ?, arguments_digest = ?, plan = ?, edited = 1 WHERE id = ?",
+                (
+                    json.dumps(request.arguments),
+                    request.arguments_digest,
+                    plan_to_json(request.plan),
+                    request.id,
+                ),
+            )
+
+    def claim(self, request: ApprovalRequest, *, states: tuple[State, ...] = ("approved",), by: str) -> bool:
+        """Use a request, once, if it still is what the caller has seen; False when somebody was first."""
+        marks = ", ".join("?" for _ in states)
+        with self._transaction() as db:
+            used = db.execute(
+                "UPDATE requests SET state = 'used', "
+                "decided_by = CASE decided_by WHEN '' THEN ? ELSE decided_by END "
+                f"WHERE id = ? AND arguments_digest = ? AND expires_at > ? AND state IN ({marks})",
+                (by, request.id, request.arguments_digest, self.now(), *states),
+            )
+            return used.rowcount == 1
+
+    def expire(self, request_id: str) -> None:
+        """End a pending request now: who waited for it has gone."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE requests SET expires_at = min(expires_at, ?) WHERE id = ? AND state = 'pending'",
+                (self.now(), request_id),
+            )
+
+    def grant(self, session_key: str, request: ApprovalRequest, seconds: float) -> None:
+        """Let exactly this call through without asking, for one terminal session."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO session_grants VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*_grant_key(session_key, request), self.now() + seconds),
+            )
+
+    def granted(self, session_key: str, request: ApprovalRequest) -> bool:
+        """Whether exactly this call was let through for this terminal session."""
+        with self._transaction() as db:
+            found = db.execute(
+                "SELECT 1 FROM session_grants WHERE session_key = ? AND project = ? AND account_id = ? "
+                "AND tool_name = ? AND place = ? AND arguments_digest = ? AND expires_at > ?",
+                (*_grant_key(session_key, request), self.now()),
+            )
+            return found.fetchone() is not None
+
+    def _get(self, db: sqlite3.Connection, request_id: str) -> ApprovalRequest:
+        row = db.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM requests WHERE id = ?", (_storable(request_id),)
+        ).fetchone()
+        if row is None:
+            raise UnknownApproval(
+                f"there is no approval request {request_id}",
+                hint="agentengine approvals list --all shows what is kept.",
+            )
+        return _from_row(row)
+
+    def _require_pending(self, request: ApprovalRequest) -> None:
+        if request.state == "used":
+            raise KsadkError(f"{request.id} was used already", code="approval_used")
+        if request.expired(self.now()):
+            raise KsadkError(f"{request.id} has expired", code="approval_expired")
+        if request.state != "pending":
+            raise KsadkError(
+                f"{request.id} was already {request.state} by {request.decided_by}", code="approval_decided"
+            )
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            db = sqlite3.connect(self.path, timeout=20, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unavailable(error) from error
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            self._migrate(db)
+            yield db
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._unavailable(error) from error
+        finally:
+            db.close()  # rolls back what was not committed
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise StoreUnavailable(
+                f"{self.path} was written by a newer version of this program",
+                hint="Upgrade agentengine-cli, or set XDG_STATE_HOME to another directory.",
+            )
+        if version < 1:
+            for statement in _SCHEMA.split(";\n"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _unavailable(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"the approval store {self.path} cannot be used: {error}",
+            hint="Make that directory writable, or set XDG_STATE_HOME to one that is.",
+        )
+
+
+def _grant_key(session_key: str, request: ApprovalRequest) -> tuple[str, ...]:
+    return (
+        session_key,
+        _storable(request.project),
+        _storable(request.account_id),
+        request.tool_name,
+        _storable(request.plan.where),
+        request.arguments_digest,
+    )
+
+
+def _to_row(request: ApprovalRequest) -> tuple[Any, ...]:
+    values = {name: getattr(request, name) for name in _COLUMNS}
+    values["arguments"] = json.dumps(request.arguments)
+    values["side_effects"] = json.dumps(request.side_effects)
+    values["plan"] = plan_to_json(request.plan)
+    values["edited"] = int(request.edited)
+    return tuple(_storable(value) if isinstance(value, str) else value for value in values.values())
+
+
+def _from_row(row: tuple[Any, ...]) -> ApprovalRequest:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["arguments"] = json.loads(values["arguments"])
+    values["side_effects"] = tuple(json.loads(values["side_effects"]))
+    values["plan"] = plan_from_json(values["plan"])
+    values["edited"] = bool(values["edited"])
+    return ApprovalRequest(**values)
+
+
+def _storable(text: str) -> str:
+    """Text that SQLite can hold: lone surrogates (a file name in another encoding) are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
