@@ -47,9 +47,30 @@ CODES: dict[str, Code] = {
     "invalid_url": Code("usage", "A URL that cannot be used where it was given."),
     "project_not_found": Code("failed", "A directory holds nothing that tells of an agent."),
     "invalid_project_file": Code(
-        "failed", "A file of the project cannot be read; the message names file and line."
+        "failed", "A project's file is broken; the message names file and line."
     ),
     "file_exists": Code("failed", "A file that would be written is already there."),
+    # Tools: the dispatcher, search, and groups whose engine is not there
+    "missing_tool_name": Code("usage", "The dispatcher was not told which tool."),
+    "dispatcher_self_call": Code("usage", "The dispatcher does not call itself."),
+    "unknown_action": Code("usage", "The dispatcher knows list, describe and call."),
+    "invalid_arguments_json": Code("usage", "The arguments are text that is not JSON."),
+    "invalid_arguments_type": Code("usage", "The arguments are not an object."),
+    "tool_disabled": Code("unavailable", "The tool cannot work as this machine is set up."),
+    "query_required": Code("usage", "There is nothing to search for."),
+    "skill_name_required": Code("usage", "No skill was named."),
+    "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
+    "skill_service_unavailable": Code("unavailable", "Skills are configured, and nothing here can read them."),
+    "workflow_prompt_required": Code("usage", "A workflow has no prompt."),
+    "skill_runtime_disabled": Code("unavailable", "No runtime is there to run skills in."),
+    "command_required": Code("usage", "There is no command to run."),
+    "code_required": Code("usage", "There is no code to run."),
+    "background_not_supported": Code("usage", "A command is run to its end, never in the background."),
+    "unsupported_language": Code("usage", "Code of that language is not run."),
+    "SandboxError": Code("unavailable", "No sandbox is there to run in, or it failed."),
+    "url_required": Code("usage", "There is no URL to fetch."),
+    "unsupported_scheme": Code("usage", "Only http and https URLs are fetched."),
+    "provider_not_configured": Code("unavailable", "Nothing is configured that could answer."),
 }
 
 
