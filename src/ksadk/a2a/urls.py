@@ -1,0 +1,68 @@
+"""What an Agent Card may say of an address: absolute http(s) URLs, and who can reach their hosts."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from typing import Literal
+from urllib.parse import SplitResult, urlsplit
+
+Reach = Literal["unspecified", "loopback", "link-local", "private", "public"]
+
+# The forms that inet_aton takes and that browsers and curl therefore follow: 0, 0x7f.1, 127.1, 017700000001.
+_NUMERIC_HOST = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+)){0,3}\.?")
+_LOCAL_SUFFIXES = (".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp")
+
+
+def split_http_url(text: str) -> SplitResult:
+    """The parts of an absolute http or https URL. `ValueError` says in words what is wrong with it."""
+    if any(char.isspace() or not char.isprintable() or char in '\\<>"{}|^`' for char in text):
+        raise ValueError("it holds a blank or a character that no URL may hold")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"it cannot be read: {error}") from error
+    if not parts.scheme or not text[len(parts.scheme) :].startswith("://"):
+        raise ValueError("it does not begin with https:// or http://")
+    if parts.scheme not in {"http", "https"}:
+        raise ValueError(f"its scheme is {parts.scheme}, not https or http")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    if "@" in parts.netloc:
+        raise ValueError("it holds a user name or password, which everybody who reads the card would see")
+    if port == 0:
+        raise ValueError("port 0 is no port")
+    return parts
+
+
+def reach(host: str) -> Reach:
+    """Who can reach a host, as far as its name or address tells; nothing is resolved."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return "loopback"
+    address = _address(host)
+    if address is None:
+        return "private" if "." not in name or name.endswith(_LOCAL_SUFFIXES) else "public"
+    if address.is_unspecified:
+        return "unspecified"
+    if address.is_loopback:
+        return "loopback"
+    if address.is_link_local:
+        return "link-local"
+    return "public" if address.is_global else "private"
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if _NUMERIC_HOST.fullmatch(host):
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(host.rstrip(".")))
+        except OSError:
+            return None
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
