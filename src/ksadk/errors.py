@@ -40,6 +40,8 @@ CODES: dict[str, Code] = {
     "approval_decided": Code("failed", "The approval request was answered already."),
     "invalid_approval": Code("denied", "The approval is not one: only the boolean True approves."),
     "approval_in_arguments": Code("denied", "A model's arguments carried an approval."),
+    "approval_inside_tool": Code("denied", "What a tool started tried to approve something."),
+    "no_terminal": Code("approval", "The answer must be given at a terminal, and there is none."),
     "unsupported_rule": Code("usage", "A rule that this release cannot judge."),
     "log_unavailable": Code("unavailable", "The decision cannot be written down, so the call did not start."),
     # Agent Cards and projects
@@ -60,7 +62,7 @@ CODES: dict[str, Code] = {
     "query_required": Code("usage", "There is nothing to search for."),
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
-    "skill_service_unavailable": Code("unavailable", "Skills are configured, and nothing here can read them."),
+    "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),
     "workflow_prompt_required": Code("usage", "A workflow has no prompt."),
     "skill_runtime_disabled": Code("unavailable", "No runtime is there to run skills in."),
     "command_required": Code("usage", "There is no command to run."),

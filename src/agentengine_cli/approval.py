@@ -1,0 +1,276 @@
+"""The prompt: shows a person what a call would do, and takes one key.
+
+It is drawn on stderr, and only when stdin and stderr are terminals. Whatever a model or a file wrote is shown
+with its control and bidirectional characters escaped, and a long value keeps its end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import shlex
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import tty
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from agentengine_cli.output import visible
+from ksadk.errors import KsadkError
+from ksadk.settings import Settings
+from ksadk.tools.approvals import ApprovalRequest, Decision, iso
+
+VALUE_WIDTH = 400
+PREVIEW_LINES = 60
+
+_KEYS = (
+    ("y", "yes, once"),
+    ("s", "yes, this exact call for the session"),
+    ("e", "edit the arguments"),
+    ("n", "no"),
+    ("f", "no, and say why"),
+    ("?", "everything"),
+    ("q", "stop"),
+)
+_END_OF_INPUT = "\x04"
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked here: stdin and stderr are terminals, and no tool started this."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not Settings.from_env().inside_tool
+
+
+def session_key() -> str:
+    """What "the session" is: the terminal, its session leader and when that process started.
+
+    Empty where that cannot be told, and then nothing is approved for a session.
+    """
+    try:
+        leader = os.getsid(0)
+        terminal = os.ttyname(sys.stdin.fileno())
+        started = _start_of(leader)
+    except (OSError, ValueError):
+        return ""
+    return hashlib.sha256(f"{terminal}\0{leader}\0{started}".encode()).hexdigest() if started else ""
+
+
+def _start_of(process: int) -> str:
+    stat = Path(f"/proc/{process}/stat")
+    if stat.exists():
+        # The name, in parentheses, may hold spaces; the start time is the 20th field behind it.
+        return stat.read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+    told = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(process)], capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()
+
+
+def stopped(by: str) -> Decision:
+    """What `q` says, to this question and to every later one."""
+    return Decision("deny", by=by, reason="stopped at the prompt")
+
+
+class Prompt:
+    """Asks the person at this terminal. Remembers that they have gone, or want to stop."""
+
+    def __init__(self, *, keys: str = "ysenf?q", console: Console | None = None) -> None:
+        self._keys = keys if session_key() else keys.replace("s", "")
+        self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self._ended: Decision | None = None
+
+    def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
+        if self._ended is not None:
+            return self._ended
+        by = f"the person at {os.ttyname(sys.stdin.fileno())}"
+        with _KeyReader() as keys:
+            self._draw(request, note, everything=False)
+            while True:
+                key = keys.read(request.expires_at)
+                decision = self._answer(key, request, keys, by)
+                if decision is not None:
+                    return decision
+
+    def _answer(self, key: str, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
+        if key == "":
+            return Decision("expired")
+        if key == _END_OF_INPUT:
+            self._ended = Decision("nobody")
+            return self._ended
+        if key not in self._keys:
+            if not key.isspace():
+                self._draw_keys()
+            return None
+        self._console.print(Text(key))
+        if key == "?":
+            self._draw(request, "", everything=True)
+            return None
+        if key == "f":
+            return Decision("deny", by=by, reason=keys.line("why? "))
+        if key == "e":
+            return self._edit(request, keys, by)
+        if key == "q":
+            self._ended = stopped(by)
+            return self._ended
+        return Decision("deny" if key == "n" else "approve", by=by, for_session=key == "s")
+
+    def _edit(self, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
+        with keys.released():
+            try:
+                return Decision("edit", by=by, arguments=edit_arguments(request))
+            except KsadkError as error:
+                problem = error.message
+        self._console.print(Text(visible(problem), style="red"))
+        self._draw_keys()
+        return None
+
+    def _draw(self, request: ApprovalRequest, note: str, *, everything: bool) -> None:
+        show(request, self._console, everything=everything)
+        if note:
+            self._console.print(Text(f"the edited arguments do not work: {visible(note)}", style="red"))
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        line = Text()
+        for key, meaning in _KEYS:
+            if key in self._keys:
+                line.append(key, style="bold").append(f" {meaning}   ")
+        line.append("\napprove? ", style="bold")
+        self._console.print(line, end="")
+
+
+def show(request: ApprovalRequest, console: Console, *, everything: bool) -> None:
+    """What a call would do, in plain words, with its preview."""
+    plan = request.plan
+    console.print()
+    console.print(Text(visible(plan.summary), style="bold"))
+    facts = [
+        ("tool", request.tool_name),
+        ("risk", request.risk_level),
+        ("effects", ", ".join(request.side_effects) or "none declared"),
+        ("runs in", visible(plan.where)),
+    ]
+    if everything:
+        facts += [
+            ("id", request.id),
+            ("expires", iso(request.expires_at)),
+            ("digest", request.arguments_digest),
+        ]
+    for label, value in facts:
+        style = {"high": "red", "critical": "bold red", "medium": "yellow"}.get(value, "")
+        console.print(Text(f"  {label:<9}").append(value, style=style))
+    shown = request.arguments.items()
+    for name, value in shown:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        console.print(Text(f"  {visible(name)} = ", style="dim").append(_value(text, everything)))
+    for label, text in plan.details:
+        console.print(Text(f"  {visible(label)}: {_value(text, everything)}"))
+    for line in _preview(plan.diff, everything):
+        console.print(line)
+
+
+def _value(text: str, everything: bool) -> str:
+    """A value on one line; a long one loses its middle, never its end."""
+    if not everything and len(text) > VALUE_WIDTH:
+        half = VALUE_WIDTH // 2
+        return f"{visible(text[:half])} [... {len(text) - 2 * half} characters ...] {visible(text[-half:])}"
+    return visible(text)
+
+
+def _preview(diff: str, everything: bool) -> list[Text]:
+    lines = diff.split("\n")[: -1 if diff.endswith("\n") else None] if diff else []
+    styled = [Text(visible(line, keep="\t"), style=_style(line)) for line in lines]
+    if everything or len(styled) <= PREVIEW_LINES:
+        return styled
+    half = PREVIEW_LINES // 2
+    left_out = Text(f"[... {len(styled) - 2 * half} lines; ? shows everything ...]", style="bold")
+    return [*styled[:half], left_out, *styled[-half:]]
+
+
+def _style(line: str) -> str:
+    if line.startswith(("+++", "---")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+
+
+def edit_arguments(request: ApprovalRequest) -> dict[str, Any]:
+    """Let the person edit a call's arguments, as JSON, in their editor."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "arguments.json"
+        file.write_text(
+            json.dumps(request.arguments, ensure_ascii=False, indent=2) + "\n", "utf-8", "surrogatepass"
+        )
+        command = [*shlex.split(Settings.from_env().editor), str(file)]
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise KsadkError(f"the editor {command[0]} did not finish: {error}") from error
+        try:
+            edited = json.loads(file.read_text("utf-8", "surrogatepass"))
+        except ValueError as error:
+            raise KsadkError(f"the edited arguments are not JSON: {error}") from error
+    if not isinstance(edited, dict):
+        raise KsadkError("the edited arguments are not a JSON object")
+    return edited
+
+
+class _KeyReader:
+    """Reads single keys from the terminal. What was typed before the question is thrown away."""
+
+    def __enter__(self) -> _KeyReader:
+        self._fd = sys.stdin.fileno()
+        self._saved = termios.tcgetattr(self._fd)
+        tty.setcbreak(self._fd, termios.TCSANOW)
+        termios.tcflush(self._fd, termios.TCIFLUSH)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
+
+    def read(self, until: float) -> str:
+        """One key; `_END_OF_INPUT` when nobody is there any more, "" when the time is over."""
+        ready, _, _ = select.select([self._fd], [], [], max(0.0, until - time.time()))
+        return self._byte() if ready else ""
+
+    def line(self, question: str) -> str:
+        """A line of words. The line end that followed the key, if it did, is not the answer."""
+        ready, _, _ = select.select([self._fd], [], [], 0.05)
+        first = self._byte() if ready else ""
+        with self.released():
+            sys.stderr.write(question)
+            sys.stderr.flush()
+            rest = sys.stdin.readline()
+        return (first.strip() + rest).strip()
+
+    def released(self) -> _Released:
+        """The terminal as it was, inside a `with` block."""
+        return _Released(self.__exit__, self._again)
+
+    def _again(self) -> None:
+        tty.setcbreak(self._fd, termios.TCSANOW)
+
+    def _byte(self) -> str:
+        try:
+            data = os.read(self._fd, 1)
+        except OSError:
+            data = b""
+        return data.decode("ascii", "replace") if data else _END_OF_INPUT
+
+
+class _Released:
+    def __init__(self, release: Callable[[], None], take: Callable[[], None]) -> None:
+        self._release, self._take = release, take
+
+    def __enter__(self) -> None:
+        self._release()
+
+    def __exit__(self, *_: object) -> None:
+        self._take()

@@ -1,0 +1,167 @@
+"""`agentengine approvals`: answer calls that wait for approval, from another terminal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from agentengine_cli import output
+from agentengine_cli.base import Command, new_group
+from ksadk import toolsets  # noqa: F401  # the stored call's tool is found in the registry
+from ksadk.errors import KsadkError
+from ksadk.sessions import project_dir
+from ksadk.settings import Settings
+from ksadk.tools.approvals import ApprovalRequest, Decision, State, iso
+from ksadk.tools.gateway import ToolGateway
+
+app = new_group("Answer calls that wait for approval.")
+RequestId = Annotated[str, typer.Argument(metavar="ID", help="The request's id: appr_...")]
+
+
+@app.command("list", cls=Command)
+def list_requests(
+    every: Annotated[bool, typer.Option("--all", help="Of every project, and the ended ones too.")] = False,
+) -> None:
+    """List the requests of this project that wait, or are approved and not used yet.
+
+    Example: agentengine approvals list --all
+    """
+    store = ToolGateway().store
+    requests = store.list(None if every else str(project_dir()), every=every)
+    now = store.now()
+    output.show(
+        {"ok": True, "requests": [document(request, now) for request in requests]},
+        lambda value: _table(value["requests"]),
+    )
+
+
+@app.command("show", cls=Command)
+def show_request(request_id: RequestId) -> None:
+    """Show a request: what would happen, its arguments and its preview.
+
+    Example: agentengine approvals show appr_0123456789abcdef0123456789abcdef
+    """
+    store = ToolGateway().store
+    request = store.get(request_id)
+    output.show(document(request, store.now()), lambda _: _as_text(request, store.now()))
+
+
+@app.command("approve", cls=Command)
+def approve(
+    request_id: RequestId,
+    edit: Annotated[bool, typer.Option("--edit", help="Edit the arguments first.")] = False,
+) -> None:
+    """Show a request and approve it, with a key, at this terminal.
+
+    Whoever called then runs it with --approval ID.
+
+    Example: agentengine approvals approve appr_0123456789abcdef0123456789abcdef
+    """
+    gateway = ToolGateway()
+    store = gateway.store
+    request = store.get(request_id)
+    if Settings.from_env().inside_tool:
+        raise KsadkError(
+            "what a tool started cannot approve",
+            code="approval_inside_tool",
+            hint="A person has to approve: run it in a terminal of your own.",
+        )
+    from agentengine_cli import approval
+
+    if not approval.at_terminal():
+        raise KsadkError(
+            "approving needs a terminal",
+            code="no_terminal",
+            hint=f"Run it in a terminal: agentengine approvals approve {request_id}",
+        )
+    if request.state != "pending" or request.expired(store.now()):
+        raise KsadkError(
+            f"{request_id} is {status(request, store.now())}",
+            code="approval_decided",
+            hint="Only a request that waits can be approved.",
+        )
+    prompt = approval.Prompt(keys="yenf?q")
+    decision = Decision("edit", arguments=approval.edit_arguments(request)) if edit else prompt(request)
+    while decision.verdict == "edit":
+        note = ""
+        try:
+            request = gateway.amend(request, decision.arguments or {})
+        except KsadkError as error:
+            note = error.message
+        decision = prompt(request, note)
+    if decision.verdict in ("nobody", "expired"):
+        raise KsadkError(f"{request_id} was not answered", code="no_terminal")
+    if decision == approval.stopped(decision.by):
+        raise KsadkError(f"{request_id} still waits", code="no_terminal")
+    verdict: State = "approved" if decision.verdict == "approve" else "denied"
+    request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason)
+    output.show(document(request, store.now()), lambda _: f"{verdict} {request_id}\n")
+    if verdict == "denied":
+        raise typer.Exit(output.exit_status("approval_rejected"))
+
+
+@app.command("deny", cls=Command)
+def deny(
+    request_id: RequestId,
+    reason: Annotated[str, typer.Option("--reason", help="Words for whoever asked.")] = "",
+) -> None:
+    """Deny a request.
+
+    Example: agentengine approvals deny appr_0123456789abcdef0123456789abcdef --reason "wrong file"
+    """
+    store = ToolGateway().store
+    request = store.decide(request_id, "denied", by="agentengine approvals deny", reason=reason)
+    output.show(document(request, store.now()), lambda _: f"denied {request_id}\n")
+
+
+def document(request: ApprovalRequest, now: float) -> dict[str, Any]:
+    """A request as `--json` prints it; times are RFC 3339."""
+    fields = asdict(request)
+    fields["state"] = status(request, now)
+    fields["side_effects"] = list(request.side_effects)
+    fields["created_at"] = iso(request.created_at)
+    fields["expires_at"] = iso(request.expires_at)
+    return fields
+
+
+def status(request: ApprovalRequest, now: float) -> str:
+    """pending, approved, denied, used, or expired."""
+    return "expired" if request.state in ("pending", "approved") and request.expired(now) else request.state
+
+
+def _table(requests: list[dict[str, Any]]) -> str:
+    if not requests:
+        return "Nothing waits for approval here.\n"
+    rows = [("ID", "STATE", "TOOL", "RISK", "EXPIRES", "WHAT")]
+    rows += [
+        (
+            r["id"],
+            r["state"],
+            r["tool_name"],
+            r["risk_level"],
+            r["expires_at"],
+            output.visible(r["plan"]["summary"]),
+        )
+        for r in requests
+    ]
+    return output.columns(rows, width=output.terminal_width())
+
+
+def _as_text(request: ApprovalRequest, now: float) -> str:
+    import io
+
+    from rich.console import Console
+
+    from agentengine_cli import approval
+
+    text = io.StringIO()
+    console = Console(file=text, highlight=False, markup=False, soft_wrap=True, color_system=None)
+    approval.show(request, console, everything=True)
+    lines = [f"  state     {status(request, now)}"]
+    if request.decided_by:
+        lines.append(f"  by        {output.visible(request.decided_by)}")
+    if request.reason:
+        lines.append(f"  reason    {output.visible(request.reason)}")
+    return text.getvalue().lstrip("\n") + "\n".join(lines) + "\n"

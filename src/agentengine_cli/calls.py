@@ -1,0 +1,200 @@
+"""How a command calls a tool: one gateway, the person at this terminal to ask, and the shared options."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperOption
+
+from agentengine_cli import output
+from agentengine_cli.base import Command
+from ksadk import toolsets  # noqa: F401  # declares the built-in tools
+from ksadk.errors import KsadkError
+from ksadk.runtime_context import tool_execution_scope, workspace_root_scope
+from ksadk.settings import Settings
+from ksadk.tools.approvals import ApprovalRequest, Decision, StoredApproval
+from ksadk.tools.gateway import ToolGateway, gateway_scope
+from ksadk.tools.registry import find
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """The options that every command that calls a tool has."""
+
+    yes: bool = False
+    no_input: bool = False
+    approval: str = ""
+    wait: float = 0
+    session: str = ""
+    root: str = ""
+
+
+_NO_OPTIONS = CallOptions()
+_options: ContextVar[CallOptions] = ContextVar("call_options", default=_NO_OPTIONS)
+
+
+def options() -> CallOptions:
+    """The options of the command that runs now."""
+    return _options.get()
+
+
+class CallCommand(Command):
+    """A command that calls a tool: adds the options of `CallOptions`, which `run_tool` reads."""
+
+    def shared_options(self) -> list[TyperOption]:
+        return [
+            _flag("--yes", "yes", "Approve what this command names, and nothing else."),
+            _flag("--no-input", "no_input", "Ask nobody, also at a terminal."),
+            _value("--approval", "approval", "ID", "Run the request that was approved under this id."),
+            _value("--wait-approval", "wait", "TIME", "Wait for somebody to approve elsewhere (10m, 90s)."),
+            _value("--session", "session", "NAME", "The session that read state belongs to."),
+            _value("--root", "root", "DIR", "The workspace; .agentengine/ui/workspace if not given."),
+            *super().shared_options(),
+        ]
+
+
+def run_tool(name: str, arguments: dict[str, Any]) -> Any:
+    """Call a built-in tool as the person at this terminal would: the result, whatever the outcome.
+
+    With `--approval ID` and no arguments, the stored call runs with its stored ones.
+    """
+    tool = find(name)
+    chosen = options()
+    with call_scope(name) as gateway:
+        if not chosen.approval:
+            return gateway.call(tool, (), arguments)
+        if arguments:
+            return gateway.call(tool, (), arguments, StoredApproval(chosen.approval))
+        stored = gateway.store.get(chosen.approval)
+        if stored.tool_name != name:
+            raise KsadkError(
+                f"{chosen.approval} is for {stored.tool_name}, not {name}", code="approval_mismatch"
+            )
+        return gateway.run_approved(chosen.approval)
+
+
+@contextmanager
+def call_scope(named: str) -> Iterator[ToolGateway]:
+    """The gateway, session and workspace of a command that names one tool."""
+    from agentengine_cli.approval import session_key
+
+    chosen = options()
+    if chosen.yes and Settings.from_env().inside_tool:
+        raise KsadkError(
+            "--yes is refused in what a tool started",
+            code="approval_inside_tool",
+            hint="A person has to approve: run it in a terminal of your own.",
+        )
+    gateway = ToolGateway(ask=_Asker(named, chosen), session_key=session_key(), approval_mode="strict")
+    with ExitStack() as stack:
+        if chosen.root:
+            stack.enter_context(workspace_root_scope(_directory(chosen.root)))
+        if chosen.session:
+            stack.enter_context(tool_execution_scope(chosen.session))
+        yield stack.enter_context(gateway_scope(gateway))
+
+
+def read_text(value: str) -> str:
+    """The text of an option: itself, the content of FILE for `@FILE`, or stdin for `-`; `@@x` is `@x`."""
+    if value == "-":
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    if value.startswith("@@"):
+        return value[1:]
+    if value.startswith("@"):
+        path = Path(value[1:])
+        try:
+            return _decoded(path.read_bytes(), str(path))
+        except OSError as error:
+            raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from error
+    return value
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{source} is not UTF-8 (byte {error.start})") from error
+
+
+class _Asker:
+    """Answers for a command: `--yes`, the prompt, whoever answers elsewhere, or nobody."""
+
+    def __init__(self, named: str, chosen: CallOptions) -> None:
+        self._named = named
+        self._options = chosen
+        self._prompt: Any = None
+
+    def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
+        if self._options.yes and request.tool_name == self._named:
+            return Decision("approve", by="--yes")
+        from agentengine_cli import approval
+
+        if not self._options.no_input and approval.at_terminal():
+            self._prompt = self._prompt or approval.Prompt()
+            decision: Decision = self._prompt(request, note)
+            return decision
+        return self._wait(request) if self._options.wait else Decision("nobody")
+
+    def _wait(self, request: ApprovalRequest) -> Decision:
+        output.say(f"waiting for approval: agentengine approvals approve {request.id}")
+        store = ToolGateway().store
+        until = time.monotonic() + self._options.wait
+        while time.monotonic() < until:
+            kept = store.get(request.id)
+            if kept.state != "pending":
+                return Decision("deny" if kept.state == "denied" else "approve", by=kept.decided_by)
+            if kept.expired(store.now()):
+                break
+            time.sleep(POLL_SECONDS)
+        return Decision("expired")
+
+
+def _directory(text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        raise typer.BadParameter(f"{text} is not a directory", param_hint="--root")
+    return path
+
+
+def seconds_of(text: str) -> float:
+    """A time such as 10m, 90s, 1h or 45 (seconds), in seconds."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:].lower())
+    number = text if unit is None else text[:-1]
+    try:
+        value = float(number) * (unit or 1)
+    except ValueError:
+        value = -1
+    if not 0 < value < 1e9:
+        raise typer.BadParameter(f"{text!r} is not a time such as 10m or 90s")
+    return value
+
+
+def _flag(declaration: str, field: str, help: str) -> TyperOption:
+    return TyperOption(
+        param_decls=[declaration], is_flag=True, expose_value=False, callback=_keeper(field), help=help
+    )
+
+
+def _value(declaration: str, field: str, metavar: str, help: str) -> TyperOption:
+    return TyperOption(
+        param_decls=[declaration], metavar=metavar, expose_value=False, callback=_keeper(field), help=help
+    )
+
+
+def _keeper(field: str) -> Any:
+    def keep(_ctx: Any, _param: Any, value: Any) -> None:
+        if value:
+            chosen: dict[str, Any] = {field: seconds_of(value) if field == "wait" else value}
+            _options.set(replace(_options.get(), **chosen))
+
+    return keep

@@ -1,0 +1,83 @@
+"""The program: its groups, and the one place where errors become words and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, ClassVar
+
+import typer
+from typer import TyperException
+
+from agentengine_cli import output
+from agentengine_cli.base import Entry, LazyGroup
+from ksadk.errors import KsadkError
+
+
+class Program(LazyGroup):
+    """Every top-level command, in the order of the help."""
+
+    entries: ClassVar = {
+        "init": Entry("agentengine_cli.init", "Write a small agent to start from."),
+        "a2a": Entry("agentengine_cli.a2a", "Make and check A2A 1.0 Agent Cards."),
+        "tools": Entry("agentengine_cli.tools", "List, describe, search and call tools."),
+        "workspace": Entry("agentengine_cli.workspace", "Read, search and edit workspace files."),
+        "approvals": Entry("agentengine_cli.approvals", "Answer calls that wait for approval."),
+    }
+
+
+app = typer.Typer(cls=Program, rich_markup_mode=None, add_completion=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        output.write(f"agentengine {version('agentengine-cli')}\n")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Tools for people who build agents.
+
+    Exit status: 0 done, 1 failed, 2 usage, 3 unreachable, 4 authentication, 5 timeout or expired,
+    6 approval needed and nobody to ask, 7 denied, 8 not configured, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = typer.main.get_command(app).main(arguments, prog_name="agentengine", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except KsadkError as error:
+        return output.report(error)
+    except TyperException as error:
+        return _misused(error, arguments)
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:
+        output.close_stdout()
+        return 0
+
+
+def _misused(error: TyperException, arguments: list[str]) -> int:
+    """A command line that does not parse, reported before the command could say that it wanted JSON."""
+    if "--json" in arguments or " -o json" in f" {' '.join(arguments)}":
+        output.json_wanted.set(True)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "agentengine"
+    return output.report_words("usage", error.format_message(), f"{path} --help shows what it takes.")

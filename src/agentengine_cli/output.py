@@ -1,0 +1,223 @@
+"""Data to stdout, words to stderr, and the table of exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+import typer
+
+from ksadk.errors import CODES, Kind, KsadkError
+
+EXIT_STATUS: dict[Kind, int] = {
+    "failed": 1,
+    "usage": 2,
+    "unreachable": 3,
+    "authentication": 4,
+    "timeout": 5,
+    "approval": 6,
+    "denied": 7,
+    "unavailable": 8,
+}
+"""The exit status of each kind of error; 0 is done, 130 is interrupted."""
+
+json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
+"""Whether `--json` was given."""
+
+
+def write(text: str) -> None:
+    """Data, to stdout. A reader that has gone away ends the program quietly."""
+    shown = visible(text, keep="\n\t") if sys.stdout.isatty() else text
+    try:
+        sys.stdout.write(shown)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_stdout()
+        raise typer.Exit(0) from None
+
+
+def write_json(value: Any) -> None:
+    """One JSON document, as raw UTF-8 on any locale. A lone surrogate is written as JSON's escape of it."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        close_stdout()
+        raise typer.Exit(0) from None
+
+
+def say(text: str) -> None:
+    """Words for a person, to stderr."""
+    shown = visible(text, keep="\n\t") if sys.stderr.isatty() else text
+    sys.stderr.write(shown + "\n")
+    sys.stderr.flush()
+
+
+def close_stdout() -> None:
+    """Let what is still buffered go nowhere: nobody reads it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def show(value: Any, text: Callable[[Any], str]) -> None:
+    """A value as JSON where `--json` was given, else as the text that `text` makes of it."""
+    if json_wanted.get():
+        write_json(value)
+    else:
+        write(text(value))
+
+
+def show_result(result: Any, text: Callable[[Any], str]) -> None:
+    """A tool's result, and the exit status that it asks for.
+
+    With `--json`, the result as it is. Otherwise its text; a failure goes to stderr in words, and a call that
+    needs approval prints its envelope, since whoever reads stdout has to answer it.
+    """
+    status = result_status(result)
+    failed = isinstance(result, Mapping) and result.get("ok") is False
+    if json_wanted.get() or (failed and result.get("approval_required") is True):
+        write_json(result)
+    elif not failed or "error_message" not in result:
+        write(text(result))
+    if failed:
+        say_error(*words_of(result))
+    if status:
+        raise typer.Exit(status)
+
+
+def result_status(result: Any) -> int:
+    """The exit status of a tool's result."""
+    if not isinstance(result, Mapping) or result.get("ok") is not False:
+        return 0
+    if result.get("approval_required") is True:
+        return EXIT_STATUS["approval"]
+    if "error_type" not in result and "result" in result:  # what a dispatched tool said
+        return result_status(result["result"]) or EXIT_STATUS["failed"]
+    return exit_status(str(result.get("error_type", "failed")))
+
+
+def exit_status(code: str) -> int:
+    """The exit status of an error code."""
+    known = CODES.get(code)
+    return EXIT_STATUS[known.kind if known else "failed"]
+
+
+def words_of(result: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The message and the hint of a result that says no."""
+    if result.get("approval_required") is True:
+        request = result["approval_request"]
+        return (
+            f"{request['tool_name']} needs approval, and nobody is here to give it",
+            f"In a terminal: agentengine approvals approve {request['id']}\n"
+            f"      Then run this again with --approval {request['id']}, or use --yes.",
+        )
+    if "error_message" not in result and isinstance(result.get("result"), Mapping):
+        return words_of(result["result"])
+    message = str(result.get("error_message") or result.get("error_type") or "it did not succeed")
+    reason = result.get("reason")
+    if isinstance(reason, str) and reason and reason not in message:
+        message = f"{message}: {reason}"
+    hint = result.get("hint")
+    return message, str(hint) if hint else None
+
+
+def report(error: KsadkError) -> int:
+    """An error that travelled to the root: words on stderr, with `--json` a document on stdout."""
+    return report_words(error.code, error.message, error.hint)
+
+
+def report_words(code: str, message: str, hint: str | None) -> int:
+    """Say what failed, on what, and what to try; returns the exit status."""
+    if json_wanted.get():
+        write_json({"error": {"code": code, "message": message, "hint": hint}})
+    say_error(message, hint)
+    return exit_status(code)
+
+
+def say_error(message: str, hint: str | None) -> None:
+    """The two lines of an error."""
+    label = "\033[31merror:\033[0m" if colour(sys.stderr) else "error:"
+    sys.stderr.write(f"{label} {visible(message, keep=chr(10))}\n")
+    if hint:
+        sys.stderr.write(f"hint: {visible(hint, keep=chr(10))}\n")
+    sys.stderr.flush()
+
+
+def colour(stream: TextIO) -> bool:
+    """Whether to colour what goes to a stream: on a terminal, unless NO_COLOR; FORCE_COLOR everywhere."""
+    from ksadk.settings import Settings
+
+    settings = Settings.from_env()
+    if settings.no_color:
+        return False
+    return settings.force_color or stream.isatty()
+
+
+_SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Text with its control, format, bidirectional and private characters shown as escapes.
+
+    What a model or a file wrote can then neither move the cursor nor reorder what a person reads.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    import unicodedata
+
+    return "".join(
+        character
+        if character in keep or unicodedata.category(character) not in _SHOWN_ESCAPED
+        else _escape(character)
+        for character in text
+    )
+
+
+def _escape(character: str) -> str:
+    simple = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    if simple:
+        return simple
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def columns(rows: Iterable[Sequence[str]], *, width: int | None = None) -> str:
+    """Rows as aligned columns. The last column is wrapped at `width`, if given, under its own start."""
+    table = [list(row) for row in rows]
+    if not table:
+        return ""
+    count = max(len(row) for row in table)
+    widths = [max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(count - 1)]
+    lines: list[str] = []
+    for row in table:
+        start = "".join(cell.ljust(size) + "  " for cell, size in zip(row[:-1], widths, strict=False))
+        lines.extend(_wrapped(start, row[-1], width))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _wrapped(start: str, last: str, width: int | None) -> list[str]:
+    room = (width or 0) - len(start)
+    if width is None or len(last) <= room or room < 20:
+        return [start + last]
+    import textwrap
+
+    pieces = textwrap.wrap(last, room) or [""]
+    return [start + pieces[0], *(" " * len(start) + piece for piece in pieces[1:])]
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal on stdout, or None where it is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
