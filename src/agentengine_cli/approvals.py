@@ -9,12 +9,12 @@ import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
-from ksadk import toolsets  # noqa: F401  # the stored call's tool is found in the registry
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 from ksadk.tools.approvals import ApprovalRequest, Decision, State, iso
 from ksadk.tools.gateway import ToolGateway
+from ksadk.toolsets.selection import load_builtin_tools
 
 app = new_group("Answer calls that wait for approval.")
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="The request's id: appr_...")]
@@ -59,6 +59,7 @@ def approve(
 
     Example: agentengine approvals approve appr_0123456789abcdef0123456789abcdef
     """
+    load_builtin_tools()  # an edited call is checked by its tool
     gateway = ToolGateway()
     store = gateway.store
     request = store.get(request_id)

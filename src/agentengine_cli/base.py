@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 class LazyGroup(Group):
     """The program's own group: a command's module is imported when it is called, not to list it."""
 
-    entries: Mapping[str, Entry] = {}
+    entries: ClassVar[Mapping[str, Entry]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.entries)

@@ -16,13 +16,13 @@ from typer.core import TyperOption
 
 from agentengine_cli import output
 from agentengine_cli.base import Command
-from ksadk import toolsets  # noqa: F401  # declares the built-in tools
 from ksadk.errors import KsadkError
 from ksadk.runtime_context import tool_execution_scope, workspace_root_scope
 from ksadk.settings import Settings
 from ksadk.tools.approvals import ApprovalRequest, Decision, StoredApproval
 from ksadk.tools.gateway import ToolGateway, gateway_scope
-from ksadk.tools.registry import find
+from ksadk.tools.registry import Tool, find
+from ksadk.toolsets.selection import load_builtin_tools
 
 POLL_SECONDS = 0.2
 
@@ -68,7 +68,7 @@ def run_tool(name: str, arguments: dict[str, Any]) -> Any:
 
     With `--approval ID` and no arguments, the stored call runs with its stored ones.
     """
-    tool = find(name)
+    tool = builtin_tool(name)
     chosen = options()
     with call_scope(name) as gateway:
         if not chosen.approval:
@@ -81,6 +81,12 @@ def run_tool(name: str, arguments: dict[str, Any]) -> Any:
                 f"{chosen.approval} is for {stored.tool_name}, not {name}", code="approval_mismatch"
             )
         return gateway.run_approved(chosen.approval)
+
+
+def builtin_tool(name: str) -> Tool:
+    """The built-in tool of that name; `unknown_tool` says which names are near."""
+    load_builtin_tools()
+    return find(name)
 
 
 @contextmanager

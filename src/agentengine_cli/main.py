@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import typer
@@ -16,7 +17,7 @@ from ksadk.errors import KsadkError
 class Program(LazyGroup):
     """Every top-level command, in the order of the help."""
 
-    entries: ClassVar = {
+    entries: ClassVar[Mapping[str, Entry]] = {
         "init": Entry("agentengine_cli.init", "Write a small agent to start from."),
         "a2a": Entry("agentengine_cli.a2a", "Make and check A2A 1.0 Agent Cards."),
         "tools": Entry("agentengine_cli.tools", "List, describe, search and call tools."),

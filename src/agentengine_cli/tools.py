@@ -8,9 +8,9 @@ import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
-from agentengine_cli.calls import CallCommand, options, read_text, run_tool
+from agentengine_cli.calls import CallCommand, builtin_tool, options, read_text, run_tool
 from ksadk import toolsets
-from ksadk.tools.registry import Tool, find
+from ksadk.tools.registry import Tool
 
 app = new_group("List, describe, search and call tools.")
 
@@ -54,7 +54,7 @@ def describe(
 
       agentengine tools describe read_workspace_file --format openai
     """
-    tool = find(name)
+    tool = builtin_tool(name)
     if format:
         output.write_json(_format(tool, format))
         return
@@ -93,7 +93,7 @@ def call(
         from ksadk.tools.gateway import ToolGateway
 
         name = ToolGateway().store.get(options().approval).tool_name
-    tool = find(name)
+    tool = builtin_tool(name)
     arguments = _arguments(tool, values or [], args)
     output.show_result(run_tool(name, arguments), _as_json)
 

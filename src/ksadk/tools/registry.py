@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +149,11 @@ def find(name: str) -> Tool:
     try:
         return _builtin[name]
     except KeyError:
-        raise UnknownToolError(f"Unknown AgentEngine toolset or tool: {name}") from None
+        near = difflib.get_close_matches(name, _builtin, n=1)
+        raise UnknownToolError(
+            f"Unknown AgentEngine toolset or tool: {name}",
+            hint=f"Did you mean {near[0]!r}?" if near else "agentengine tools list shows them all.",
+        ) from None
 
 
 def builtin_tools() -> Iterator[Tool]:
