@@ -1,0 +1,70 @@
+"""The tool that tells an agent what it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ksadk.runtime_context import get_current_workspace_root
+from ksadk.sessions import resolve_local_session_dir
+from ksadk.settings import Settings
+from ksadk.tools.registry import builtin
+from ksadk.toolsets import sandbox, selection, skills
+
+
+def get_platform_tools() -> list[Callable[..., Any]]:
+    """component_status."""
+    return [component_status]
+
+
+@builtin(group="platform", boundary="local_settings")
+def component_status() -> dict[str, Any]:
+    """Report what this agent is bound to: model, knowledge base, memory, skill spaces, sandbox, workspace.
+
+    Reads settings only; nothing is started or contacted.
+    """
+    settings = Settings.from_env()
+    runtime = skills.runtime_backend(settings)
+    sandbox_backend = sandbox.backend(settings)
+    runs_commands = sandbox_backend in sandbox.AVAILABLE_BACKENDS
+    isolated = sandbox_backend in sandbox.AVAILABLE_BACKENDS & sandbox.ISOLATED_BACKENDS
+    spaces = skills.skill_space_ids(settings)
+    return {
+        "ok": True,
+        "summary": {
+            "model": settings.model_name,
+            "knowledge_base_bound": bool(settings.kb_dataset_id),
+            "long_term_memory_bound": bool(settings.ltm_namespace),
+            "skill_space_bound": bool(spaces),
+            "isolated_execution": _word(isolated),
+            "sandbox_direct_tools": _word(runs_commands),
+        },
+        "skill_space": {
+            "space_ids": spaces,
+            "user_space_ids": list(settings.skill_space_ids),
+            "public_space_ids": list(settings.public_skill_space_ids),
+            "service_url": settings.skill_service_url,
+            "tools": selection.names_of_group("skill"),
+        },
+        "skill_runtime": {
+            "backend": runtime,
+            "enabled": runtime in skills.AVAILABLE_RUNTIMES,
+            "template_bound": bool(skills.runtime_template(settings)),
+        },
+        "sandbox": {
+            "backend": sandbox_backend,
+            "enabled": runs_commands,
+            "template_bound": bool(settings.sandbox_template_id),
+            "tools": selection.names_of_group("sandbox"),
+        },
+        "workspace": {
+            "root": str(get_current_workspace_root() or resolve_local_session_dir(settings) / "workspace"),
+            "tools": selection.names_of_group("workspace"),
+            "boundary": "workspace_root",
+            "editing_model": "read_before_edit",
+        },
+    }
+
+
+def _word(enabled: bool) -> str:
+    return "enabled" if enabled else "not_enabled"
