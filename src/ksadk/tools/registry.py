@@ -86,6 +86,7 @@ class UnknownToolError(KsadkError, ValueError):
 
 
 _builtin: dict[str, Tool] = {}
+_public: dict[str, Callable[..., Any]] = {}
 
 
 def builtin(
@@ -135,6 +136,7 @@ def publish(tool: Tool) -> Callable[..., Any]:
     func.__ksadk_tool__ = tool  # type: ignore[attr-defined]
     call.__ksadk_tool__ = tool  # type: ignore[attr-defined]
     _builtin[tool.name] = tool
+    _public[tool.name] = call
     return call
 
 
@@ -154,6 +156,11 @@ def find(name: str) -> Tool:
             f"Unknown AgentEngine toolset or tool: {name}",
             hint=f"Did you mean {near[0]!r}?" if near else "agentengine tools list shows them all.",
         ) from None
+
+
+def public_function(name: str) -> Callable[..., Any]:
+    """The function that calls a built-in tool through the gateway: what its module exports."""
+    return _public[find(name).name]
 
 
 def builtin_tools() -> Iterator[Tool]:
