@@ -75,7 +75,7 @@ def _url_issues(path: Path, url: str, *, is_called: bool) -> Iterator[Issue]:
         parts = split_http_url(url)
     except ValueError as error:
         fix = "Give an absolute URL such as https://agent.example.com/a2a/jsonrpc."
-        yield Issue("error", path, f"{path[-1]} {shown(url)!r} is no usable URL: {shown(str(error))}", fix)
+        yield Issue("error", path, f"{path[-1]} '{shown(url)}' is no usable URL: {shown(str(error))}", fix)
         return
     host = shown(parts.hostname or "")
     who = reach(parts.hostname or "")
@@ -84,7 +84,7 @@ def _url_issues(path: Path, url: str, *, is_called: bool) -> Iterator[Issue]:
         yield Issue("error", path, message, "Give the address that callers use.")
     elif who == "public":
         if is_called and parts.scheme == "http":
-            message = f"{shown(url)!r} is called without encryption"
+            message = f"'{shown(url)}' is called without encryption"
             yield Issue("warning", path, message, "Use https, as production requires.")
     else:
         place = {"loopback": "the same machine", "link-local": "the same link", "private": "the same network"}
@@ -106,13 +106,13 @@ def _interfaces(card: Members) -> Iterator[Issue]:
         if binding and binding not in _BINDINGS:
             near = difflib.get_close_matches(binding.upper().replace("-", ""), _BINDINGS, 1)
             fix = f"Did you mean {near[0]}?" if near else "Known bindings: " + ", ".join(_BINDINGS) + "."
-            message = f"few clients know the protocolBinding {shown(binding)!r}"
+            message = f"few clients know the protocolBinding '{shown(binding)}'"
             yield Issue("warning", path, message, fix)
     for path, version in _find(card, "supportedInterfaces/*/protocolVersion", str):
         if version and not _VERSION.fullmatch(version):
             short = _VERSION.match(version)
             fix = f"Write {short[0]}." if short else "Write 1.0."
-            message = f"protocolVersion {shown(version)!r} is not of the form major.minor"
+            message = f"protocolVersion '{shown(version)}' is not of the form major.minor"
             yield Issue("error", path, message, fix)
 
 
@@ -120,7 +120,7 @@ def _modes(card: Members) -> Iterator[Issue]:
     for pattern in _MODES:
         for path, mode in _find(card, pattern, str):
             if not MEDIA_TYPE.fullmatch(mode):
-                message = f"{shown(mode)!r} is not a media type"
+                message = f"'{shown(mode)}' is not a media type"
                 fix = "Write text/plain." if mode.strip() == "text" else (
                     "A media type looks like text/plain or application/json."
                 )  # fmt: skip
@@ -133,8 +133,8 @@ def _names(card: Members) -> Iterator[Issue]:
             if not name.strip() and name:
                 yield Issue("error", path, f"{path[-1]} is blank", "Write something that can be seen.")
             elif name != name.strip():
-                message = f"{shown(name)!r} has blanks around it"
-                yield Issue("warning", path, message, f"Write {shown(name.strip())!r}.")
+                message = f"'{shown(name)}' has blanks around it"
+                yield Issue("warning", path, message, f"Write '{shown(name.strip())}'.")
     for path, tag in _find(card, "skills/*/tags/*", str):
         if not tag:
             yield Issue("error", path, "a tag is empty", "Remove it, or say what it is.")
@@ -144,7 +144,7 @@ def _skills(card: Members) -> Iterator[Issue]:
     first: dict[str, Path] = {}
     for path, skill_id in _find(card, "skills/*/id", str):
         if skill_id in first and skill_id:
-            message = f"the id {shown(skill_id)!r} is that of skills[{first[skill_id][1]}] too"
+            message = f"the id '{shown(skill_id)}' is that of skills[{first[skill_id][1]}] too"
             yield Issue("error", path, message, "Give each skill an id of its own.")
         first.setdefault(skill_id, path)
 
@@ -157,14 +157,14 @@ def _requirements(card: Members) -> Iterator[Issue]:
                 if name not in declared:
                     near = difflib.get_close_matches(name[:100], declared, 1)
                     fix = f"Did you mean {shown(near[0])}?" if near else "Declare it in securitySchemes."
-                    message = f"securitySchemes has no scheme {shown(name)!r}"
+                    message = f"securitySchemes has no scheme '{shown(name)}'"
                     yield Issue("error", (*path, name), message, fix)
 
 
 def _api_keys(card: Members) -> Iterator[Issue]:
     for path, place in _find(card, "securitySchemes/*/apiKeySecurityScheme/location", str):
         if place and place not in {"query", "header", "cookie"}:
-            message = f"an API key cannot be in {shown(place)!r}"
+            message = f"an API key cannot be in '{shown(place)}'"
             yield Issue("error", path, message, "Write query, header or cookie.")
 
 

@@ -1,0 +1,213 @@
+"""What kind of agent a directory holds, found out without importing or running anything in it.
+
+Told by, the first that says a thing winning: `agentengine.yaml` or `ksadk.yaml`, `langgraph.json`,
+`pyproject.toml`, and then the file that holds the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ksadk.a2a.source import read_source
+from ksadk.config_file import (
+    Framework,
+    ProjectConfig,
+    ProjectFileError,
+    load_config,
+    read_text,
+)
+from ksadk.errors import KsadkError
+
+ENTRY_FILES = ("agent.py", "main.py", "app.py")
+
+# The id that LangGraph's own template gives to every graph.
+_TEMPLATE_GRAPH_ID = "agent"
+
+
+class ProjectNotFoundError(KsadkError, LookupError):
+    """A directory in which nothing tells of an agent."""
+
+    code = "project_not_found"
+
+
+@dataclass(frozen=True)
+class Project:
+    """An agent's project. A text that nothing tells is empty; the name falls back to the directory's.
+
+    `entry` is the agent's file relative to `directory`, `variable` what it is called in there.
+    """
+
+    directory: Path
+    name: str
+    description: str = ""
+    version: str = ""
+    framework: Framework | None = None
+    entry: str = ""
+    variable: str = ""
+    config: ProjectConfig | None = None
+
+    @property
+    def config_file(self) -> Path | None:
+        """The agentengine.yaml or ksadk.yaml that told of it."""
+        return self.config.path if self.config else None
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What one file tells. Merged field by field, empty ones filled from the next."""
+
+    name: str = ""
+    description: str = ""
+    version: str = ""
+    framework: Framework | None = None
+    entry: str = ""
+    variable: str = ""
+
+    def over(self, other: _Facts) -> _Facts:
+        return _Facts(*(getattr(self, field.name) or getattr(other, field.name) for field in fields(self)))
+
+
+def detect_project(directory: Path) -> Project:
+    """The project in a directory.
+
+    `project_not_found` when there is none; a broken file is a `ProjectFileError` that names it and the line.
+    """
+    if not directory.is_dir():
+        raise ProjectNotFoundError(
+            f"{directory} is no directory", hint="Give the directory of an agent's project."
+        )
+    config = load_config(directory)
+    told = [facts for facts in (_of_config(config), _langgraph(directory), _pyproject(directory)) if facts]
+    merged = _Facts()
+    for facts in told:
+        merged = merged.over(facts)
+    source = _source(directory, merged, config)
+    if not told and source is None:
+        raise _not_found(directory)
+    merged = merged.over(source or _Facts())
+    name = merged.name or directory.resolve().name or "agent"
+    return Project(
+        directory, name, merged.description, merged.version, merged.framework,
+        merged.entry, merged.variable, config,
+    )  # fmt: skip
+
+
+def _not_found(directory: Path) -> ProjectNotFoundError:
+    there = [name for name in ENTRY_FILES if (directory / name).is_file()]
+    why = f"{' and '.join(there)} bind no agent" if len(there) > 1 else f"{there[0]} binds no agent"
+    return ProjectNotFoundError(
+        f"no agent's project in {directory}" + (f": {why}" if there else ""),
+        hint="Name the agent with --name and its address with --url, or make a project: agentengine init",
+    )
+
+
+def _of_config(config: ProjectConfig | None) -> _Facts | None:
+    if config is None:
+        return None
+    entry, variable = _split_entry(config.path, config.entry_point)
+    return _Facts(
+        config.name, config.description, config.version, config.framework,
+        entry, config.agent_variable or variable,
+    )  # fmt: skip
+
+
+def _langgraph(directory: Path) -> _Facts | None:
+    path = directory / "langgraph.json"
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise ProjectFileError(path, error.lineno, f"not JSON: {error.msg}") from error
+    except (RecursionError, ValueError) as error:
+        raise ProjectFileError(path, None, f"not JSON: {error}") from error
+    graphs = _table(path, value, "graphs")
+    if not graphs:
+        return _Facts(framework="langgraph")
+    graph_id, graph = next(iter(graphs.items()))
+    given = graph if isinstance(graph, dict) else {"path": graph}
+    entry, variable = _split_entry(path, _word(path, given, "path"))
+    name = "" if graph_id == _TEMPLATE_GRAPH_ID else graph_id
+    return _Facts(name, _word(path, given, "description"), "", "langgraph", entry, variable)
+
+
+def _pyproject(directory: Path) -> _Facts | None:
+    path = directory / "pyproject.toml"
+    if not path.is_file():
+        return None
+    import tomllib
+
+    try:
+        value = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise ProjectFileError(path, int(line[1]) if line else None, f"not TOML: {error}") from error
+    except RecursionError as error:
+        raise ProjectFileError(path, None, "nested too deeply") from error
+    if "project" not in value:
+        return None
+    project = _table(path, value, "project")
+    name, description, version = (_word(path, project, key) for key in ("name", "description", "version"))
+    return _Facts(name, description, version)
+
+
+def _source(directory: Path, told: _Facts, config: ProjectConfig | None) -> _Facts | None:
+    """What the agent's own file tells: the one that was named, else the first that binds an agent."""
+    if told.entry:
+        path = _entry_file(directory, told.entry, config)
+        if path.suffix != ".py":
+            return None
+        facts = read_source(path, told.variable)
+        if facts is None and told.variable:
+            raise ProjectFileError(path, None, f"nothing in it is called {told.variable}")
+        entries = [(path, facts)]
+    else:
+        paths = (directory / name for name in ENTRY_FILES)
+        entries = [(path, read_source(path, told.variable)) for path in paths if path.is_file()]
+    for path, facts in entries:
+        if facts is not None:
+            entry = path.relative_to(directory).as_posix()
+            return _Facts(facts.name, facts.description, "", facts.framework, entry, facts.variable)
+    return None
+
+
+def _split_entry(path: Path, entry: str) -> tuple[str, str]:
+    """`agent.py:graph` and `package.module:graph` in two; a module is written as its file."""
+    place, _, variable = entry.partition(":")
+    if variable and not variable.isidentifier():
+        raise ProjectFileError(path, None, f"{entry} is not of the form file.py:variable")
+    if place and "/" not in place and all(part.isidentifier() for part in place.split(".")):
+        stem = place.removesuffix(".py")
+        place = (stem if place.endswith(".py") else place.replace(".", "/")) + ".py"
+    return place.removeprefix("./"), variable
+
+
+def _entry_file(directory: Path, entry: str, config: ProjectConfig | None) -> Path:
+    path = directory / entry
+    candidates = [path, path.with_suffix("") / "__init__.py", directory / "src" / entry]
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    told_by = config.path if config and config.entry_point else directory / "langgraph.json"
+    if found is None:
+        raise ProjectFileError(told_by, None, f"the agent's file {entry} is not there")
+    if not found.resolve().is_relative_to(directory.resolve()):
+        raise ProjectFileError(told_by, None, f"the agent's file {entry} is outside the project")
+    return found
+
+
+def _table(path: Path, value: Any, key: str) -> dict[str, Any]:
+    table = value.get(key, {}) if isinstance(value, dict) else None
+    if not isinstance(table, dict):
+        raise ProjectFileError(path, None, f"{key} is not a table")
+    return table
+
+
+def _word(path: Path, table: Mapping[str, Any], key: str) -> str:
+    word = table.get(key, "")
+    if not isinstance(word, str):
+        raise ProjectFileError(path, None, f"{key} is not text")
+    return word.strip()

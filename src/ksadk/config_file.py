@@ -1,0 +1,226 @@
+"""`agentengine.yaml` (or `ksadk.yaml`): what a project says of its agent.
+
+The file belongs to the project, and so to whoever wrote the project: a reader that acts on `workspace`
+asks first whether the project is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ksadk.errors import KsadkError
+
+Node = Any
+"""A node of ruamel.yaml, whose types leave out its `id`; it also has `tag`, `value` and `start_mark`."""
+
+Framework = Literal["python", "langgraph", "langchain", "deepagents", "google-adk"]
+FRAMEWORKS: tuple[Framework, ...] = ("python", "langgraph", "langchain", "deepagents", "google-adk")
+
+CONFIG_NAMES = ("agentengine.yaml", "ksadk.yaml")
+MAX_FILE_BYTES = 1024 * 1024
+
+
+class ProjectFileError(KsadkError, ValueError):
+    """A project's file that cannot be read. The message begins with the file, and its line where known."""
+
+    code = "invalid_project_file"
+
+    def __init__(self, path: Path, line: int | None, message: str, *, hint: str | None = None) -> None:
+        where = f"{path}:{line}" if line else f"{path}"
+        super().__init__(f"{where}: {message}", hint=hint)
+
+
+@dataclass(frozen=True)
+class ProjectConfig:
+    """The fields of the file; a text that it does not give is empty. `warnings` tell of keys not known."""
+
+    path: Path
+    name: str = ""
+    description: str = ""
+    version: str = ""
+    framework: Framework | None = None
+    entry_point: str = ""
+    agent_variable: str = ""
+    url: str = ""
+    skills: tuple[str | Mapping[str, Any], ...] = ()
+    provider: Mapping[str, str] | None = None
+    workspace: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def load_config(directory: Path) -> ProjectConfig | None:
+    """The configuration of a project: its `agentengine.yaml`, else its `ksadk.yaml`, else None."""
+    for name in CONFIG_NAMES:
+        if (directory / name).is_file():
+            return read_config(directory / name)
+    return None
+
+
+def read_config(path: Path) -> ProjectConfig:
+    """Read one configuration file. What is not YAML, or of the wrong type, is a `ProjectFileError`."""
+    root = _compose(path)
+    if root is None:
+        return ProjectConfig(path)
+    values, warnings = _Reader(path).members(root, _FIELDS, "an agentengine.yaml has keys and values")
+    return ProjectConfig(path, warnings=tuple(warnings), **values)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a project's file of at most 1 MiB."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ProjectFileError(path, None, f"cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ProjectFileError(path, None, "is larger than 1 MiB")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a project's file; a byte order mark is left out."""
+    data = read_file(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ProjectFileError(path, line, "is not UTF-8 text", hint="Save it as UTF-8.") from error
+
+
+def did_you_mean(word: str, known: tuple[str, ...]) -> str:
+    """The nearest of the known words as a question, else all of them."""
+    import difflib
+
+    near = difflib.get_close_matches(word.lower().replace("-", "_")[:64], known, 1)
+    return f"did you mean {near[0]}?" if near else "known are " + ", ".join(known)
+
+
+def _compose(path: Path) -> Node | None:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    text = read_text(path)
+    try:
+        return YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or "it cannot be read"
+        raise ProjectFileError(path, mark.line + 1 if mark else None, f"not YAML: {problem}") from error
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ProjectFileError(path, line, "not YAML: a control character") from error
+    except YAMLError as error:
+        raise ProjectFileError(path, None, f"not YAML: {error}") from error
+    except RecursionError as error:
+        raise ProjectFileError(path, None, "nested too deeply") from error
+
+
+class _Reader:
+    """Turns nodes into checked values; an error names the file and the node's line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fail(self, node: Node, message: str, hint: str | None = None) -> ProjectFileError:
+        return ProjectFileError(self.path, node.start_mark.line + 1, message, hint=hint)
+
+    def members(self, node: Node, fields: Fields, otherwise: str) -> tuple[dict[str, Any], list[str]]:
+        """The known members of a mapping by field, and a warning for each of the others."""
+        if node.id != "mapping":
+            raise self.fail(node, otherwise)
+        values: dict[str, Any] = {}
+        warnings = []
+        for key_node, value_node in node.value:
+            key = self.text(key_node, "a key")
+            if key not in fields:
+                known = did_you_mean(key, tuple(fields))
+                line = key_node.start_mark.line + 1
+                warnings.append(f"{self.path}:{line}: unknown key {_shown(key)} is not used; {known}")
+                continue
+            field, read = fields[key]
+            if field in values:
+                raise self.fail(key_node, f"{key} is given twice")
+            if not value_node.tag.endswith(":null"):
+                values[field] = read(self, value_node, key)
+        return values, warnings
+
+    def text(self, node: Node, key: str) -> str:
+        if node.id != "scalar" or not node.tag.endswith(":str"):
+            kind = {"mapping": "a mapping", "sequence": "a list"}.get(node.id, f"not text but {node.value}")
+            hint = f'Write it in quotes: "{node.value}".' if node.id == "scalar" and node.value else None
+            raise self.fail(node, f"{key} must be text, and is {kind}", hint)
+        return cast("str", node.value)
+
+    def framework(self, node: Node, key: str) -> Framework:
+        word = self.text(node, key).lower().replace("_", "-")
+        word = {"adk": "google-adk"}.get(word, word)
+        if word not in FRAMEWORKS:
+            raise self.fail(
+                node, f"{key}: {_shown(word)} is not known", did_you_mean(word, FRAMEWORKS).capitalize()
+            )
+        return word
+
+    def texts(self, node: Node, key: str) -> list[str]:
+        return [self.text(item, f"each of {key}") for item in self.items(node, key)]
+
+    def skills(self, node: Node, key: str) -> tuple[str | dict[str, Any], ...]:
+        return tuple(self.skill(item) for item in self.items(node, key))
+
+    def skill(self, node: Node) -> str | dict[str, Any]:
+        if node.id == "scalar":
+            return self.text(node, "each of skills")
+        skill, unknown = self.members(node, _SKILL_FIELDS, "a skill is text or a mapping with an id")
+        if unknown:
+            raise self.fail(node, unknown[0].partition(": ")[2])
+        if "id" not in skill:
+            raise self.fail(node, "a skill needs an id")
+        return skill
+
+    def provider(self, node: Node, key: str) -> dict[str, str]:
+        provider, unknown = self.members(node, _PROVIDER_FIELDS, f"{key} has organization and url")
+        if unknown or len(provider) < len(_PROVIDER_FIELDS):
+            raise self.fail(node, f"{key} has exactly organization and url")
+        return provider
+
+    def items(self, node: Node, key: str) -> list[Node]:
+        if node.id != "sequence":
+            raise self.fail(
+                node, f"{key} must be a list", f"Write each of {key} on a line of its own after -."
+            )
+        return cast("list[Node]", node.value)
+
+
+Fields = Mapping[str, tuple[str, Callable[[_Reader, Any, str], Any]]]
+"""By key: the field that it fills, and how its value is read."""
+
+_FIELDS: Fields = {
+    "name": ("name", _Reader.text),
+    "description": ("description", _Reader.text),
+    "version": ("version", _Reader.text),
+    "framework": ("framework", _Reader.framework),
+    "entry_point": ("entry_point", _Reader.text),
+    "agent_variable": ("agent_variable", _Reader.text),
+    "variable": ("agent_variable", _Reader.text),
+    "url": ("url", _Reader.text),
+    "skills": ("skills", _Reader.skills),
+    "provider": ("provider", _Reader.provider),
+    "workspace": ("workspace", _Reader.text),
+}
+_SKILL_FIELDS: Fields = {
+    "id": ("id", _Reader.text),
+    "name": ("name", _Reader.text),
+    "description": ("description", _Reader.text),
+    "tags": ("tags", _Reader.texts),
+    "examples": ("examples", _Reader.texts),
+    "inputModes": ("inputModes", _Reader.texts),
+    "outputModes": ("outputModes", _Reader.texts),
+}
+_PROVIDER_FIELDS: Fields = {"organization": ("organization", _Reader.text), "url": ("url", _Reader.text)}
+
+
+def _shown(text: str) -> str:
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:80])
