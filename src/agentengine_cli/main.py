@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Annotated, ClassVar
 
 import typer
@@ -56,7 +57,11 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; returns the exit status."""
+    """Run one command line in a context of its own; returns the exit status."""
+    return copy_context().run(_run, arguments)
+
+
+def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,37 @@
+# The words that a contributor needs. A fresh machine needs Python 3.11 or newer, and make.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := src tests bench scripts examples
+
+.PHONY: demo test check docs bench clean
+
+demo: .venv/base ## set up, and show the main job
+	$(BIN)/python scripts/demo.py
+
+test: .venv/full ## set up, and run every test
+	$(BIN)/pytest -n 2
+
+check: .venv/full ## lint, formatting and types
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy src
+	$(BIN)/mypy src/ksadk/toolsets/*.py
+
+docs: .venv/base ## write the generated files again
+	$(BIN)/python scripts/stubs.py
+	$(BIN)/python scripts/reference.py
+
+bench: .venv/full ## print the ratios that docs/benchmarks.md quotes; fails when one misses its limit
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/base: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+.venv/full: .venv/base
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks]'
+	touch $@

@@ -1,0 +1,50 @@
+"""What every test stands on: a directory of its own, and an environment that says nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ksadk.settings import Settings
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of ours is set, state and configuration are the test's own, and so is the directory."""
+    for variable in Settings.variables():
+        for name in variable.names:
+            monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    work = tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.chdir(work)
+
+
+@pytest.fixture
+def agentengine() -> Run:
+    """Runs the real program in a process of its own: `agentengine("tools", "list", stdin="...")`."""
+
+    def run(*arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "agentengine_cli", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **environ},
+            timeout=60,
+            check=False,
+        )
+
+    return run
