@@ -6,7 +6,6 @@ They keep a model's context small: it is handed two tools instead of twenty.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from ksadk.tools.gateway import current_gateway
 from ksadk.tools.registry import Tool, UnknownToolError, builtin
 from ksadk.tools.search import Document, ToolIndex
 from ksadk.toolsets import external, selection
+from ksadk.toolsets.model_calls import read_arguments
 
 DISPATCHERS = frozenset({"tool_dispatcher", "agentengine_tool_dispatcher"})
 ACTIONS = ["list", "describe", "call"]
@@ -137,7 +137,7 @@ def _dispatch(
     tool = _target(tools, tool_name)
     if action == "describe":
         return {"ok": True, "tool": {**_spec(tool), "parameters": tool.parameters.json_schema}}
-    given = _read_arguments(arguments)
+    given = read_arguments(arguments)
     if not tool.enabled():
         raise KsadkError(
             f"{tool.name} cannot work as this machine is set up", code="tool_disabled",
@@ -166,36 +166,6 @@ def _target(tools: dict[str, Tool], tool_name: str | None) -> Tool:
             tool_name=tool_name,
         )  # fmt: skip
     return tools[tool_name]
-
-
-def _read_arguments(arguments: Any) -> dict[str, Any]:
-    given = arguments
-    if isinstance(given, str):
-        try:
-            given = json.loads(given) if given.strip() else {}
-        except (ValueError, RecursionError) as error:
-            raise KsadkError(
-                f"the arguments are not JSON: {error}", code="invalid_arguments_json", arguments=arguments
-            ) from None
-    if given is None:
-        given = {}
-    if not isinstance(given, dict):
-        raise KsadkError(
-            "the arguments must be an object", code="invalid_arguments_type",
-            arguments_type=type(given).__name__,
-        )  # fmt: skip
-    return refuse_approval(given)
-
-
-def refuse_approval(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a model's call, unless they carry an approval: a model does not approve itself."""
-    if "approval" in arguments:
-        raise KsadkError(
-            "approval is not an argument: a person gives it, not the caller",
-            code="approval_in_arguments",
-            hint="Call without it; whoever runs this agent is asked.",
-        )
-    return arguments
 
 
 def _frozen(include: str | Iterable[str]) -> tuple[str, ...]:
