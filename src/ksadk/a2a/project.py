@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,14 @@ class Project:
         """The agentengine.yaml or ksadk.yaml that told of it."""
         return self.config.path if self.config else None
 
+    def as_config(self) -> ProjectConfig:
+        """Its configuration, with what the project's other files tell filled in."""
+        config = self.config or ProjectConfig(self.directory)
+        return replace(
+            config, name=self.name, description=self.description, version=self.version,
+            framework=self.framework, entry_point=self.entry, agent_variable=self.variable,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class _Facts:
@@ -98,10 +106,10 @@ def detect_project(directory: Path) -> Project:
 
 
 def _not_found(directory: Path) -> ProjectNotFoundError:
-    there = [name for name in ENTRY_FILES if (directory / name).is_file()]
-    why = f"{' and '.join(there)} bind no agent" if len(there) > 1 else f"{there[0]} binds no agent"
+    there = " and ".join(name for name in ENTRY_FILES if (directory / name).is_file())
+    why = f": nothing in {there} is an agent" if there else ""
     return ProjectNotFoundError(
-        f"no agent's project in {directory}" + (f": {why}" if there else ""),
+        f"no agent's project in {directory}{why}",
         hint="Name the agent with --name and its address with --url, or make a project: agentengine init",
     )
 

@@ -1,0 +1,160 @@
+"""`agentengine a2a`: make and check Agent Cards."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentengine_cli import output
+from agentengine_cli.base import Command, new_group
+from ksadk.a2a.card import build_agent_card, check_base_url
+from ksadk.config_file import ProjectConfig, load_config
+
+if TYPE_CHECKING:
+    from ksadk.a2a.check import Finding
+
+DEFAULT_URL = "http://127.0.0.1:8081"
+
+app = new_group("Make and check A2A 1.0 Agent Cards.")
+
+
+@app.callback()
+def a2a() -> None:
+    """Make and check A2A 1.0 Agent Cards."""
+
+
+@app.command("card", cls=Command)
+def card(
+    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The project's directory.")] = Path(),
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help=f"Where callers reach the agent; the project's, or {DEFAULT_URL}."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The agent's name. With it the source is not looked at.")
+    ] = None,
+    description: Annotated[str, typer.Option("--description", help="What the agent does.")] = "",
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="SKILL", help="ID or ID:Name:Description:tag,tag. Repeatable."),
+    ] = None,
+    agent_version: Annotated[str, typer.Option("--agent-version", help="The agent's own version.")] = "",
+    provider: Annotated[
+        str, typer.Option("--provider", metavar="ORG=URL", help="Who offers the agent.")
+    ] = "",
+    documentation_url: Annotated[
+        str | None, typer.Option("--documentation-url", metavar="URL", help="The agent's documentation.")
+    ] = None,
+    icon_url: Annotated[
+        str | None, typer.Option("--icon-url", metavar="URL", help="The agent's icon.")
+    ] = None,
+    input_mode: Annotated[
+        list[str] | None,
+        typer.Option("--input-mode", metavar="TYPE", help="A media type that it takes. Repeatable."),
+    ] = None,
+    output_mode: Annotated[
+        list[str] | None,
+        typer.Option("--output-mode", metavar="TYPE", help="A media type that it gives. Repeatable."),
+    ] = None,
+    no_streaming: Annotated[bool, typer.Option("--no-streaming", help="It does not stream.")] = False,
+    check: Annotated[
+        str, typer.Option("--check", metavar="FILE|-", help="Check this card instead of making one.")
+    ] = "",
+) -> None:
+    """Print an agent's A2A 1.0 Agent Card, made from the options and the project; or check a card.
+
+    What the options leave out comes from agentengine.yaml, langgraph.json, pyproject.toml and the agent's
+    source, which is read and never run. Only the card goes to stdout.
+
+    Examples:
+
+      agentengine a2a card . --url https://agent.example.com --name research-agent --skill research
+
+      agentengine a2a card --check agent-card.json
+    """
+    if check:
+        _check(check)
+        return
+    if url is not None:
+        check_base_url(url)
+    told = _told(path, name)
+    made = build_agent_card(
+        name=told.name if name is None else name,
+        base_url=url or told.url or DEFAULT_URL,
+        description=description or told.description,
+        version=agent_version or told.version or "1.0.0",
+        skills=skill or told.skills,
+        streaming=not no_streaming,
+        provider=_provider(provider) if provider else told.provider,
+        documentation_url=documentation_url,
+        icon_url=icon_url,
+        input_modes=input_mode,
+        output_modes=output_mode,
+    )
+    output.write_json(made)
+
+
+def _told(path: Path, name: str | None) -> ProjectConfig:
+    """What the project says of its agent: of one that is named, only what its configuration says."""
+    if not path.is_dir():
+        raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
+    if name is not None:
+        told = load_config(path) or ProjectConfig(path)
+    else:
+        from ksadk.a2a.project import detect_project
+
+        told = detect_project(path).as_config()
+    for warning in told.warnings:
+        output.say(f"warning: {warning}")
+    return told
+
+
+def _provider(text: str) -> dict[str, str]:
+    match = re.fullmatch(r"(.+?)=(\w+://.+)", text)
+    if match is None:
+        raise typer.BadParameter(
+            f"{text!r} is not of the form Organization=https://url", param_hint="--provider"
+        )
+    return {"organization": match[1].strip(), "url": match[2]}
+
+
+def _check(file: str) -> None:
+    from ksadk.a2a.check import check_card
+
+    shown = "<stdin>" if file == "-" else file
+    findings = check_card(_bytes(file))
+    ok = not any(finding.severity == "error" for finding in findings)
+    document = {"ok": ok, "file": shown, "findings": [finding.to_dict() for finding in findings]}
+    output.show(document, lambda _: _lines(shown, findings))
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _bytes(file: str) -> bytes:
+    from ksadk.a2a.json_text import MAX_BYTES
+
+    if file == "-":
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="--check") from error
+
+
+def _lines(file: str, findings: list[Finding]) -> str:
+    if not findings:
+        return f"{file}: a valid A2A 1.0 Agent Card\n"
+    return "".join(f"{_where(file, finding)}: {_words(finding)}\n" for finding in findings)
+
+
+def _where(file: str, finding: Finding) -> str:
+    return file if finding.line is None else f"{file}:{finding.line}"
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.severity}: {finding.message}. {finding.fix}".rstrip()
