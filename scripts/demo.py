@@ -47,7 +47,13 @@ def show_approval(project: Path, environ: dict[str, str]) -> None:
     command = ["workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", "."]
     say(command)
     terminal = pexpect.spawn(
-        AGENTENGINE, command, cwd=str(project), env=environ, encoding="utf-8", dimensions=(40, 100), timeout=30
+        AGENTENGINE,
+        command,
+        cwd=str(project),
+        env=environ,
+        encoding="utf-8",
+        dimensions=(40, 100),
+        timeout=30,
     )
     terminal.logfile_read = sys.stdout
     terminal.expect("approve\\? ")
@@ -73,7 +79,12 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     say(command)
     ended = subprocess.run(
-        [AGENTENGINE, *command], cwd=cwd, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [AGENTENGINE, *command],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
     print(ended.stdout, end="")
     assert ended.returncode == expect, ended.stderr
