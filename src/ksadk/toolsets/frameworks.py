@@ -14,7 +14,7 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> list[Any]:
     """Objects that LangChain, LangGraph and Google ADK take as they are, also side by side.
 
     Each is a LangChain tool that can be called like the function it is made of. Where langchain-core is not
-    installed it is the function. The OpenAI Agents SDK's `function_tool` takes both.
+    installed it is the function.
     """
     if importlib.util.find_spec("langchain_core") is None:
         return [public_function(_tool(item).name) for item in tools]
@@ -36,7 +36,8 @@ def as_adk_tools(tools: Iterable[Tool | Callable[..., Any]]) -> list[Any]:
 def as_openai_agents_tools(tools: Iterable[Tool | Callable[..., Any]]) -> list[Any]:
     """Tools of the OpenAI Agents SDK, of functions or of what `get_agentengine_tools` gives.
 
-    `function_tool` drops a model's undeclared arguments; these see and refuse them.
+    `function_tool` takes plain functions only, and drops a model's undeclared arguments; these see and
+    refuse them.
     """
     from ksadk.toolsets.adapters.openai_agents import openai_agents_tool
 

@@ -15,10 +15,10 @@ from ksadk.tools.registry import builtin
 AVAILABLE_BACKENDS: frozenset[str] = frozenset()
 """The backends that this release can start."""
 
-ISOLATED_BACKENDS = frozenset({"e2b", "bubblewrap"})
-COMMAND_TIMEOUT_SECONDS = 600
+ISOLATED_BACKENDS: frozenset[str] = frozenset({"e2b", "bubblewrap"})
+COMMAND_TIMEOUT_SECONDS: int = 600
 
-LANGUAGES = {
+LANGUAGES: dict[str, str] = {
     "python": "python", "py": "python", "python3": "python",
     "javascript": "javascript", "js": "javascript", "node": "javascript", "nodejs": "javascript",
     "bash": "bash", "sh": "bash", "shell": "bash",
