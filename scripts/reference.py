@@ -30,13 +30,13 @@ def pages() -> dict[str, str]:
     }
 
 
-def commands(command: Any, path: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:
+def commands(command: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     """Every command below one, with its full name and context, in the order of the help."""
     context = command.context_class(command, info_name=path, parent=None)
     yield path, command, context
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
-            yield from commands(command.get_command(context, name), f"{path} {name}", context)
+            yield from commands(command.get_command(context, name), f"{path} {name}")
 
 
 def cli_page() -> str:
@@ -53,8 +53,8 @@ def environment_page() -> str:
     lines = [
         GENERATED,
         "# Environment variables\n",
-        "A variable is read when a call needs it. A value that cannot be used is an error that names it. Where",
-        "several names are given, the first that is set holds. Secrets are never shown.\n",
+        "A variable is read when a call needs it. A value that cannot be used is an error that names it.",
+        "Where several names are given, the first that is set holds. Secrets are never shown.\n",
         "| variable | default | meaning |",
         "| --- | --- | --- |",
     ]
@@ -76,9 +76,10 @@ def errors_page() -> str:
     lines = [
         GENERATED,
         "# Errors and exit statuses\n",
-        "A failure has words for a person and a code for a program. The code is the `error_type` of a tool's",
-        'result, and the `error.code` of `{"error": {"code", "message", "hint"}}`, which `--json` prints when a',
-        "command has no result at all. Its kind decides the exit status. 0 is done, 130 is interrupted.\n",
+        "A failure has words for a person and a code for a program. The code is the `error_type` of a",
+        'tool\'s result, and the `error.code` of `{"error": {"code", "message", "hint"}}`, which `--json`',
+        "prints when a command has no result at all. Its kind decides the exit status. 0 is done, 130 is",
+        "interrupted.\n",
         "| exit status | kind |",
         "| --- | --- |",
         *(f"| {status} | {kind} |" for kind, status in EXIT_STATUS.items()),

@@ -1,0 +1,90 @@
+"""Every example in the documentation runs, and prints what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PROGRAM = Path(sys.executable).parent
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text("utf-8")) if kind == language]
+
+
+def sessions(text: str) -> list[tuple[str, str]]:
+    """The commands of a console block, each with the output that the page shows."""
+    return [
+        (command.rstrip("\n"), shown)
+        for command, shown in re.findall(r"^\$ (.*?\n)((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+    ]
+
+
+def as_shown(shown: str, printed: str) -> bool:
+    """Whether the output is the one that the page shows; a line `...` stands for any lines."""
+    pattern = "".join(
+        r"(?:.*\n)*" if line == "...\n" else re.escape(line) for line in shown.splitlines(keepends=True)
+    )
+    return re.fullmatch(pattern, printed) is not None
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A directory to run in, with what a repository checkout has beside the code."""
+    here = tmp_path / "checkout"
+    here.mkdir()
+    if (ROOT / "examples").exists():
+        shutil.copytree(ROOT / "examples", here / "examples")
+    return here
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)
+def test_a_console_example_prints_what_the_page_shows(page: Path, checkout: Path) -> None:
+    environ = {**os.environ, "PATH": f"{PROGRAM}{os.pathsep}{os.environ['PATH']}"}
+    for block in blocks(page, "console"):
+        for command, shown in sessions(block):
+            ended = subprocess.run(
+                ["bash", "-c", command],
+                cwd=checkout,
+                env=environ,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=60,
+            )
+            assert as_shown(shown, ended.stdout), f"$ {command}\n{ended.stdout}{ended.stderr}"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_a_python_example_runs(page: Path, checkout: Path) -> None:
+    for block in blocks(page, "python"):
+        ended = subprocess.run(
+            [sys.executable, "-c", block],
+            cwd=checkout,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+        assert ended.returncode == 0, f"{block}\n{ended.stderr}"
+
+
+def test_a_page_that_shows_something_else_is_noticed() -> None:
+    assert as_shown("a\n...\nz\n", "a\nb\nc\nz\n")
+    assert not as_shown("a\n", "a\nb\n")
+    assert not as_shown("a\n...\nz\n", "a\nb\n")
+
+
+def test_every_page_that_the_readme_names_exists() -> None:
+    named = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
