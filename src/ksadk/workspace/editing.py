@@ -1,0 +1,218 @@
+"""Replacing snippets of a file that was read, and nothing else of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ksadk.workspace import matching
+from ksadk.workspace.diffs import unified
+from ksadk.workspace.files import current_state, locked, read_bytes, replace
+from ksadk.workspace.nearby import nearby_candidates, shown_line
+from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.reading import stamp
+from ksadk.workspace.text import Document, encode, line_ending, split_lines
+
+MAX_SHOWN_MATCHES = 20
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One snippet and what replaces it. `expected` is how often the snippet must be there."""
+
+    old: str
+    new: str
+    expected: int = 1
+    replace_all: bool = False
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What edits make of a file, not yet written."""
+
+    place: Place
+    before: bytes
+    after: bytes
+    diff: str
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    """One `{index, replacements, used_quote_normalization, matches}` for each edit."""
+    warning: str | None = None
+
+    @property
+    def replacements(self) -> int:
+        return sum(note["replacements"] for note in self.notes)
+
+
+def prepare(root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *, numbered: bool) -> Edited:
+    """Find out what the edits would do, each to what the one before it left; nothing is written.
+
+    With `numbered`, an error says which edit failed (`failed_edit_index`). Raises `missing_old_text`,
+    `file_not_read`, `file_modified_since_read`, `snippet_not_found`, `ambiguous_edit`, `unchanged_edit`,
+    `invalid_text`, and what keeps a file from being read or written.
+    """
+    for index, edit in enumerate(edits):
+        with _naming(index, edits, numbered):
+            _check_texts(edit)
+    place = locate(root, path)
+    if current_state(place) is None:
+        raise WorkspaceError(f"{place.shown}: there is no such file", code="not_found", path=place.shown)
+    data, _ = read_bytes(place)
+    states.check(place, data)
+    before = Document.decode(data, place.shown)
+    text, notes = before.text, []
+    for index, edit in enumerate(edits):
+        with _naming(index, edits, numbered):
+            text, note = _applied(place, text, edit)
+        notes.append({"index": index} | note)
+    if text == before.text:
+        raise WorkspaceError("the edits cancel each other out", code="unchanged_edit", path=place.shown)
+    after = Document(text, before.bom)
+    return Edited(
+        place, data, after.encode(place.shown), unified(before.text, text, place.shown), notes,
+        _ending_warning(before.text, text),
+    )  # fmt: skip
+
+
+def edit(root: Path, states: ReadStates, path: str, change: Edit) -> dict[str, Any]:
+    """Replace one snippet; the result of `edit_workspace_file`."""
+    done, facts = _write(root, states, path, [change], numbered=False)
+    quotes = done.notes[0]["used_quote_normalization"]
+    return facts(replacements=done.replacements, used_quote_normalization=quotes, diff=done.diff)
+
+
+def multi_edit(root: Path, states: ReadStates, path: str, changes: Sequence[Edit]) -> dict[str, Any]:
+    """Replace several snippets, all or none; the result of `multi_edit_workspace_file`."""
+    done, facts = _write(root, states, path, changes, numbered=True)
+    return facts(edit_count=len(changes), replacements=done.replacements, edits=done.notes, diff=done.diff)
+
+
+def read_edits(items: object, replace_all: bool = False) -> list[Edit]:
+    """The edits of a caller: a list of `{old_text, new_text, expected_replacements?, replace_all?}`.
+
+    Raises `invalid_edits`, or `invalid_edit` with `failed_edit_index`.
+    """
+    if not isinstance(items, (list, tuple)) or not items:
+        raise WorkspaceError(
+            "edits must be a list with at least one edit", code="invalid_edits",
+            hint='Each edit is {"old_text": ..., "new_text": ...}.',
+        )  # fmt: skip
+    return [_read_edit(item, index, len(items), replace_all) for index, item in enumerate(items)]
+
+
+@contextmanager
+def _naming(index: int, edits: Sequence[Edit], numbered: bool) -> Iterator[None]:
+    """Add to an error which edit it is about."""
+    try:
+        yield
+    except WorkspaceError as error:
+        if numbered:
+            error.details |= {"failed_edit_index": index, "edit_count": len(edits)}
+        raise
+
+
+def _write(
+    root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *, numbered: bool
+) -> tuple[Edited, Callable[..., dict[str, Any]]]:
+    with locked(root):
+        done = prepare(root, states, path, edits, numbered=numbered)
+        state = replace(done.place, done.after)
+        stamp(states, done.place, done.after, state)
+
+    def facts(**changed: Any) -> dict[str, Any]:
+        result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed
+        if done.warning:
+            result["warning"] = done.warning
+        return result | {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
+
+    return done, facts
+
+
+def _check_texts(edit: Edit) -> None:
+    if not edit.old.strip():
+        raise WorkspaceError(
+            "old_text is blank", code="missing_old_text",
+            hint="Copy the text to replace from the file, with enough of its surroundings to be unique.",
+        )  # fmt: skip
+    if edit.expected < 1:
+        raise WorkspaceError("expected_replacements must be 1 or more", code="invalid_edit")
+    encode(edit.new, "new_text")
+    if edit.old == edit.new:
+        raise WorkspaceError("old_text and new_text are the same", code="unchanged_edit")
+
+
+def _applied(place: Place, text: str, edit: Edit) -> tuple[str, dict[str, Any]]:
+    found = matching.find(text, edit.old)
+    count = len(found.matches)
+    if not count:
+        raise WorkspaceError(
+            f"old_text is not in {place.shown}", code="snippet_not_found",
+            hint="Copy it exactly as the file has it, without line numbers.", path=place.shown, occurrences=0,
+            nearby_candidates=nearby_candidates(text, edit.old),
+            suggested_action=f"Read {place.shown} again and copy the lines to replace.",
+        )  # fmt: skip
+    if not edit.replace_all and (count != edit.expected or found.overlapping):
+        raise _ambiguous(place, text, edit, found)
+    changed = matching.replaced(text, found, edit.old, edit.new)
+    if changed == text:
+        raise WorkspaceError(f"the edit changes nothing in {place.shown}", code="unchanged_edit")
+    note = {
+        "replacements": count,
+        "used_quote_normalization": found.how == "quotes",
+        "matches": _shown_matches(text, found),
+    }
+    return changed, note
+
+
+def _ambiguous(place: Place, text: str, edit: Edit, found: matching.Found) -> WorkspaceError:
+    count = len(found.matches)
+    words = f"old_text is in {place.shown} {count} times, and {edit.expected} was expected"
+    if count == edit.expected:
+        words = f"old_text overlaps with itself in {place.shown}, so that where it stands is unclear"
+    return WorkspaceError(
+        words, code="ambiguous_edit", path=place.shown, occurrences=count,
+        hint="Add surrounding lines to old_text, set expected_replacements, or set replace_all.",
+        expected_replacements=edit.expected, overlapping=found.overlapping,
+        matches=_shown_matches(text, found),
+    )  # fmt: skip
+
+
+def _shown_matches(text: str, found: matching.Found) -> list[dict[str, Any]]:
+    lines = split_lines(text)
+    shown = found.matches[:MAX_SHOWN_MATCHES]
+    return [shown_line(lines, text.count("\n", 0, match.start)) for match in shown]
+
+
+def _ending_warning(before: str, after: str) -> str | None:
+    was = line_ending(before)
+    if was in ("lf", "crlf") and line_ending(after) not in (was, "none"):
+        return f"The file's lines ended in {was.upper()}; new_text brought in another line end."
+    return None
+
+
+def _read_edit(item: object, index: int, count: int, replace_all: bool) -> Edit:
+    def refuse(words: str, code: str = "invalid_edit") -> WorkspaceError:
+        return WorkspaceError(
+            f"edit {index}: {words}", code=code, failed_edit_index=index, edit_count=count,
+            hint="An edit is {old_text, new_text, expected_replacements?, replace_all?}.",
+        )  # fmt: skip
+
+    if not isinstance(item, Mapping):
+        raise refuse("it is not an object")
+    unknown = item.keys() - {"old_text", "new_text", "expected_replacements", "replace_all"}
+    if unknown:
+        raise refuse(f"{min(map(str, unknown))!r} is not one of its fields")
+    old, new = item.get("old_text"), item.get("new_text")
+    expected, every = item.get("expected_replacements", 1), item.get("replace_all", replace_all)
+    if old is None:
+        raise refuse("old_text is missing", "missing_old_text")
+    if new is None:
+        raise refuse("new_text is missing; an empty text deletes", "missing_new_text")
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise refuse("old_text and new_text must be text")
+    if type(expected) is not int or type(every) is not bool:
+        raise refuse("expected_replacements must be a whole number, and replace_all a truth value")
+    return Edit(old, new, expected, every or replace_all)

@@ -1,0 +1,122 @@
+"""Light checks of one file. They find what does not parse; a project's own linters find the rest."""
+
+from __future__ import annotations
+
+import ast
+import json
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ksadk.workspace.files import read_bytes
+from ksadk.workspace.paths import WorkspaceError, locate
+from ksadk.workspace.text import Document, split_lines
+
+LINT_MODEL = "built_in_lightweight"
+LANGUAGES = ("auto", "python", "json", "markdown", "text")
+MAX_TRAILING_BLANKS = 20
+
+_BY_SUFFIX = {
+    ".py": "python", ".pyi": "python", ".json": "json", ".md": "markdown", ".markdown": "markdown",
+}  # fmt: skip
+
+
+class Issue(NamedTuple):
+    severity: str
+    line: int
+    column: int
+    message: str
+
+
+def lint(root: Path, path: str, language: str = "auto") -> dict[str, Any]:
+    """The issues of a file, with lines and columns from 1; `ok` is false only for errors, not warnings.
+
+    Raises `unsupported_language`, and what keeps a file from being read.
+    """
+    if language not in LANGUAGES:
+        raise WorkspaceError(
+            f"{language!r} is not a language of this check", code="unsupported_language",
+            hint=f"It knows {', '.join(LANGUAGES)}.",
+        )  # fmt: skip
+    place = locate(root, path)
+    data, _ = read_bytes(place)
+    text = Document.decode(data, place.shown).text
+    if language == "auto":
+        language = _BY_SUFFIX.get(Path(place.shown).suffix.lower(), "text")
+    check = {"python": _python, "json": _json}.get(language, _plain)
+    issues = check(text)
+    result: dict[str, Any] = {
+        "ok": not any(issue.severity == "error" for issue in issues),
+        "path": place.shown,
+        "language": language,
+        "issues": [issue._asdict() for issue in issues],
+        "lint_model": LINT_MODEL,
+    }
+    if not result["ok"]:
+        first = next(issue for issue in issues if issue.severity == "error")
+        result |= {
+            "error_type": "lint_errors",
+            "error_message": f"{place.shown}:{first.line}:{first.column}: {first.message}",
+        }
+    return result
+
+
+def _python(text: str) -> list[Issue]:
+    if "\0" in text:
+        return _nul(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the file's own code would warn of goes to nobody here
+            ast.parse(text)
+    except SyntaxError as error:
+        return [Issue("error", error.lineno or 1, error.offset or 1, error.msg)]
+    except (RecursionError, MemoryError):
+        return [Issue("error", 1, 1, "the code is nested too deeply to be parsed")]
+    except ValueError as error:
+        return [Issue("error", 1, 1, str(error))]
+    return []
+
+
+def _json(text: str) -> list[Issue]:
+    try:
+        json.loads(text, parse_int=str, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return [Issue("error", error.lineno, error.colno, error.msg)]
+    except RecursionError:
+        return [Issue("error", 1, 1, "the JSON is nested too deeply to be parsed")]
+    except _NotJson as error:
+        return [Issue("error", *_position(text, str(error)), f"{error} is not JSON")]
+    return []
+
+
+class _NotJson(Exception):
+    pass
+
+
+def _refuse_constant(word: str) -> None:
+    raise _NotJson(word)
+
+
+def _position(text: str, word: str) -> tuple[int, int]:
+    spot = text.find(word)
+    return text.count("\n", 0, spot) + 1, spot - text.rfind("\n", 0, spot)
+
+
+def _plain(text: str) -> list[Issue]:
+    issues = _nul(text)
+    blanks = 0
+    for number, line in enumerate(split_lines(text), 1):
+        kept = line.rstrip(" \t")
+        if kept != line:
+            issues.append(Issue("warning", number, len(kept) + 1, "blanks at the end of the line"))
+            blanks += 1
+            if blanks == MAX_TRAILING_BLANKS:
+                break
+    return issues
+
+
+def _nul(text: str) -> list[Issue]:
+    spot = text.find("\0")
+    if spot < 0:
+        return []
+    return [Issue("error", *_position(text, "\0"), "a NUL character")]

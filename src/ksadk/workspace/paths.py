@@ -1,0 +1,172 @@
+"""Where a workspace path leads, and which places no tool may touch."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ksadk.errors import KsadkError
+
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 4096
+
+PRIVATE = (".agentengine",)
+"""A directory that tools may neither write nor read nor see."""
+
+PROTECTED = (PRIVATE, ("agentengine.yaml",), ("ksadk.yaml",), (".git", "hooks"), (".git", "config"))
+"""Places, by path from the root, that tools may not write: what they hold decides what other programs run."""
+
+
+class WorkspaceError(KsadkError, ValueError):
+    """A workspace operation that cannot be done; nothing was changed."""
+
+    code = "workspace_error"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path that was checked: `shown` is its name as the caller gave it, cleaned, relative to the root.
+
+    `real` is where it leads once links are followed, and `entry` the directory entry itself (the parent's
+    links followed, a link at the end not), which is what a deletion removes.
+    """
+
+    root: Path
+    shown: str
+    real: Path
+    entry: Path
+
+    @property
+    def relative(self) -> str:
+        """The path of the file itself, relative to the root: one name per file, whatever link led there."""
+        return relative_to(self.root, self.real)
+
+    @property
+    def is_root(self) -> bool:
+        return self.real == self.root or self.entry == self.root
+
+
+def locate(root: Path, path: str) -> Place:
+    """Find where `path` leads inside `root`, which must be free of links (`Path.resolve()`).
+
+    A leading `/` means the root and a backslash is a slash. Raises `WorkspaceError`: `invalid_path`,
+    `path_too_long`, `path_outside_workspace`; `protected_path` for a place that tools may not even read.
+    """
+    shown = clean(path)
+    place = Place(root, shown, _inside(root, shown, root / shown), _entry(root, shown))
+    if is_private(shown) or is_private(place.relative):
+        raise WorkspaceError(
+            f"{path} is private to the program, and closed to workspace tools", code="protected_path",
+            path=shown,
+        )  # fmt: skip
+    return place
+
+
+def clean(path: str) -> str:
+    """`path` relative to the root, with slashes, and without `.` and inner `..`; the root itself is `.`."""
+    if not isinstance(path, str):
+        raise WorkspaceError("a path must be text", code="invalid_path")
+    if "\0" in path:
+        raise WorkspaceError("a path cannot contain a NUL character", code="invalid_path")
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        raise WorkspaceError("a path cannot contain half of a surrogate pair", code="invalid_path") from None
+    shown = posixpath.normpath(path.replace("\\", "/").lstrip("/") or ".")
+    if shown == ".." or shown.startswith("../"):
+        raise _outside(path)
+    if size > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in shown.split("/")):
+        raise WorkspaceError(
+            f"the path is too long: a name may have {MAX_NAME_BYTES} bytes, a path {MAX_PATH_BYTES}",
+            code="path_too_long",
+        )
+    return shown
+
+
+def check_writable_place(place: Place) -> None:
+    """Raise `protected_path` if the path, or the file that it leads to, is one that tools may not change."""
+    for name in (place.shown, place.relative, relative_to(place.root, place.entry)):
+        if is_protected(name):
+            raise WorkspaceError(
+                f"{name} is protected: it decides what other programs run", code="protected_path",
+                hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
+            )  # fmt: skip
+
+
+def is_protected(shown: str) -> bool:
+    """Whether a path from the root is protected, in any mix of capitals; `.git` as a file redirects git."""
+    parts = _folded(shown)
+    return parts == (".git",) or any(parts[: len(place)] == place for place in PROTECTED)
+
+
+def is_private(shown: str) -> bool:
+    """Whether a path from the root is inside a directory that tools may not see."""
+    return _folded(shown)[:1] == PRIVATE
+
+
+def relative_to(root: Path, path: Path) -> str:
+    """`path` relative to `root`, with slashes."""
+    return path.relative_to(root).as_posix()
+
+
+@contextmanager
+def os_errors(shown: str) -> Iterator[None]:
+    """Turn what the system says into a `WorkspaceError` about `shown`."""
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+
+
+def from_os_error(error: OSError, shown: str) -> WorkspaceError:
+    code, words = _OS_ERRORS.get(error.errno or 0, ("io_error", error.strerror or str(error)))
+    details: dict[str, Any] = {"path": shown}
+    return WorkspaceError(f"{shown}: {words}", code=code, **details)
+
+
+_OS_ERRORS = {
+    errno.ENOENT: ("not_found", "there is no such file or directory"),
+    errno.ENOTDIR: ("not_a_directory", "a part of the path is a file, not a directory"),
+    errno.EISDIR: ("is_a_directory", "this is a directory, not a file"),
+    errno.EEXIST: ("already_exists", "it exists already"),
+    errno.ENOTEMPTY: ("directory_not_empty", "the directory is not empty"),
+    errno.EACCES: ("permission_denied", "permission denied"),
+    errno.EPERM: ("permission_denied", "the operation is not permitted"),
+    errno.EROFS: ("permission_denied", "the file system is read-only"),
+    errno.ENAMETOOLONG: ("path_too_long", "the path is too long"),
+    errno.ELOOP: ("link_loop", "the symbolic links go round in a loop"),
+    errno.ENOSPC: ("no_space", "no space is left on the device"),
+    errno.EDQUOT: ("no_space", "the disk quota is used up"),
+}
+
+
+def _inside(root: Path, shown: str, path: Path) -> Path:
+    with os_errors(shown):
+        real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise _outside(shown)
+    return real
+
+
+def _entry(root: Path, shown: str) -> Path:
+    if shown == ".":
+        return root
+    parent, _, name = shown.rpartition("/")
+    return _inside(root, shown, root / parent) / name
+
+
+def _outside(path: str) -> WorkspaceError:
+    return WorkspaceError(
+        "workspace path must stay inside the workspace root", code="path_outside_workspace",
+        hint="Give a path relative to the workspace root, without leading '..'.", path=path,
+    )  # fmt: skip
+
+
+def _folded(shown: str) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in shown.split("/"))

@@ -1,0 +1,99 @@
+"""What was read of which file, kept on disk so that every process of a session knows it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from ksadk.workspace.paths import Place, WorkspaceError, os_errors
+
+
+@dataclass(frozen=True)
+class WorkspaceReadState:
+    """The file as it was last read or written through the workspace tools.
+
+    `content_sha256` is that of the whole file, also after a partial read: an edit is allowed while the
+    bytes are the same, whatever the clock says.
+    """
+
+    path: str
+    mtime_ns: int
+    size_bytes: int
+    start_line: int
+    end_line: int
+    total_lines: int
+    partial: bool
+    content_sha256: str
+
+
+@dataclass(frozen=True)
+class ReadStates:
+    """The read states of one session: one small private file each, in `directory`, named by a hash."""
+
+    directory: Path
+
+    @classmethod
+    def of_session(cls, base: Path, account: str, session: str) -> ReadStates:
+        """The states of one session of an account, below `base`."""
+        return cls(base / _hashed(f"{account}\0{session}"))
+
+    def get(self, place: Place) -> WorkspaceReadState | None:
+        """The state, or None for a file that was not read. A damaged record counts as not read."""
+        try:
+            values = json.loads(self._file(place).read_bytes())
+            return WorkspaceReadState(**{item.name: values[item.name] for item in fields(WorkspaceReadState)})
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, place: Place, state: WorkspaceReadState) -> None:
+        """Keep a state; another process sees the old record or the new one."""
+        with os_errors("the session directory"):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target = self._file(place)
+            temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w") as file:  # noqa: PTH123  # of a descriptor
+                json.dump(asdict(state), file)
+            temporary.replace(target)
+
+    def forget(self, place: Place) -> None:
+        """Drop the state of one file."""
+        with os_errors("the session directory"):
+            self._file(place).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Drop every state of the session."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def check(self, place: Place, data: bytes) -> None:
+        """Raise `file_not_read`, or `file_modified_since_read` if the bytes are not those that were read."""
+        state = self.get(place)
+        if state is None:
+            raise WorkspaceError(
+                f"{place.shown} has not been read in this session", code="file_not_read",
+                hint="Read it first.", path=place.shown,
+                suggested_action=f"Call read_workspace_file on {place.shown}, then edit it.",
+            )  # fmt: skip
+        if state.content_sha256 != sha256(data):
+            raise WorkspaceError(
+                f"{place.shown} has changed since it was read", code="file_modified_since_read",
+                hint="Read it again.", path=place.shown,
+                suggested_action=f"Call read_workspace_file on {place.shown}, and edit what it holds now.",
+            )  # fmt: skip
+
+    def _file(self, place: Place) -> Path:
+        key = f"{place.root}\0{place.relative}"
+        return self.directory / f"{_hashed(key)}.json"
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _hashed(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:40]

@@ -1,0 +1,150 @@
+"""Walking a workspace: what is there, without following links and without what tools may not see."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
+from ksadk.workspace.paths import is_private, relative_to
+
+GIT = ".git"
+_IGNORE_FILES = (".ignore", ".gitignore")
+_MAX_IGNORE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A directory entry: `path` is relative to the root, `state` is the entry's own (links not followed)."""
+
+    path: str
+    name: str
+    state: os.stat_result
+
+    @property
+    def kind(self) -> str:
+        """`file`, `directory`, `symlink` or `other`."""
+        mode = self.state.st_mode
+        if stat.S_ISREG(mode):
+            return "file"
+        if stat.S_ISDIR(mode):
+            return "directory"
+        return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+@dataclass
+class Skipped:
+    """What a walk left out."""
+
+    ignored: int = 0
+    links: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The rules of one directory's ignore files, the stronger file first."""
+
+    depth: int
+    files: tuple[tuple[IgnoreRule, ...], ...]
+
+
+@dataclass
+class Walk:
+    """A walk over the files below a directory, in the order of their paths, name by name.
+
+    ignoring: leave out what `.gitignore` and `.ignore` files between the root and the entry name. Git's own
+    directory is always left out, unless the walk starts inside it.
+    deadline: a reading of `time.monotonic()` at which the walk ends; `out_of_time` then says so.
+    """
+
+    root: Path
+    ignoring: bool = False
+    deadline: float = float("inf")
+    skipped: Skipped = field(default_factory=Skipped)
+    out_of_time: bool = False
+
+    def files(self, start: Path) -> Iterator[Entry]:
+        """The regular files below `start`."""
+        for entry in self.entries(start, recursive=True):
+            if entry.kind == "file":
+                yield entry
+
+    def entries(self, start: Path, *, recursive: bool) -> Iterator[Entry]:
+        """What is in `start`, and with `recursive` below it too; a directory comes before its entries."""
+        shown = relative_to(self.root, start)
+        yield from self._below(start, "" if shown == "." else shown, self._rules_above(start), recursive)
+
+    def _below(
+        self, directory: Path, prefix: str, rules: tuple[_Rules, ...], recursive: bool
+    ) -> Iterator[Entry]:
+        if self.ignoring:
+            rules = self._with_rules_of(directory, prefix, rules)
+        for entry in self._scan(directory, prefix):
+            if time.monotonic() > self.deadline:
+                self.out_of_time = True
+                return
+            is_directory = entry.kind == "directory"
+            if rules and _ignored(rules, entry.path, is_directory):
+                self.skipped.ignored += 1
+                continue
+            if entry.kind == "symlink":
+                self.skipped.links += 1
+            yield entry
+            if recursive and is_directory and entry.name != GIT:
+                yield from self._below(directory / entry.name, entry.path, rules, recursive)
+
+    def _scan(self, directory: Path, prefix: str) -> list[Entry]:
+        found: list[Entry] = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    path = f"{prefix}/{entry.name}" if prefix else entry.name
+                    if not is_private(path):
+                        try:
+                            found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
+                        except FileNotFoundError:
+                            pass  # deleted since
+        except OSError:
+            self.skipped.unreadable += 1
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _rules_above(self, start: Path) -> tuple[_Rules, ...]:
+        if not self.ignoring or start == self.root:
+            return ()
+        rules: tuple[_Rules, ...] = ()
+        for directory in reversed([parent for parent in start.parents if parent.is_relative_to(self.root)]):
+            shown = relative_to(self.root, directory)
+            rules = self._with_rules_of(directory, "" if shown == "." else shown, rules)
+        return rules
+
+    def _with_rules_of(self, directory: Path, prefix: str, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
+        files = tuple(filter(None, (_read_rules(directory / name) for name in _IGNORE_FILES)))
+        depth = prefix.count("/") + 1 if prefix else 0
+        return (*rules, _Rules(depth, files)) if files else rules
+
+
+def _ignored(rules: tuple[_Rules, ...], path: str, is_directory: bool) -> bool:
+    names = path.split("/")
+    for nearest in reversed(rules):
+        for file_rules in nearest.files:
+            said = verdict(file_rules, names[nearest.depth :], is_directory)
+            if said is not None:
+                return said
+    return False
+
+
+def _read_rules(path: Path) -> tuple[IgnoreRule, ...]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    with open(descriptor, "rb") as file:  # noqa: PTH123  # of a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ()
+        text = file.read(_MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
+    return read_ignore_file(text.removeprefix("\ufeff"))

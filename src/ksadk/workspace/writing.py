@@ -1,0 +1,163 @@
+"""Writing whole files, and deleting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ksadk.workspace.files import (
+    check_parent,
+    current_state,
+    locked,
+    read_bytes,
+    removable,
+    remove,
+    replace,
+)
+from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.reading import stamp
+from ksadk.workspace.text import encode
+
+MAX_FILES = 100
+MAX_WRITE_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Write:
+    """A file to be written, checked: `before` is what it replaces, or None where there is nothing (or
+    something too large to compare)."""
+
+    place: Place
+    before: bytes | None
+    after: bytes
+    exists: bool
+
+
+def prepare(root: Path, path: str, content: str, overwrite: bool) -> Write:
+    """Find out what a write would do; nothing is written.
+
+    Raises `already_exists`, `is_a_directory`, `not_a_directory`, `protected_path`, `read_only_file`,
+    `invalid_text`, `file_too_large`.
+    """
+    place = locate(root, path)
+    data = encode(content, place.shown)
+    if len(data) > MAX_WRITE_BYTES:
+        raise WorkspaceError(
+            f"{place.shown} would have {len(data):,} bytes; the limit is {MAX_WRITE_BYTES:,}",
+            code="file_too_large", path=place.shown, size_bytes=len(data),
+        )  # fmt: skip
+    state = current_state(place)
+    if state is None:
+        check_parent(place)
+        return Write(place, None, data, exists=False)
+    if not overwrite:
+        raise WorkspaceError(
+            f"{place.shown} exists already", code="already_exists", hint="Set overwrite to replace it.",
+            path=place.shown,
+        )  # fmt: skip
+    before = read_bytes(place, MAX_WRITE_BYTES)[0] if state.st_size <= MAX_WRITE_BYTES else None
+    return Write(place, before, data, exists=True)
+
+
+def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
+    """`prepare` for each `{path, content}` of a list; also raises `invalid_files`, `too_many_files` and
+    `duplicate_path`. Errors about one item carry `failed_file_index`."""
+    if not isinstance(items, (list, tuple)) or not items:
+        raise WorkspaceError(
+            "files must be a list with at least one file", code="invalid_files",
+            hint='Each file is {"path": ..., "content": ...}.',
+        )  # fmt: skip
+    if len(items) > MAX_FILES:
+        raise WorkspaceError(
+            f"{len(items)} files were given; one call writes at most {MAX_FILES}", code="too_many_files",
+            hint="Nothing was written. Split the call.", file_count=len(items), max_files=MAX_FILES,
+        )  # fmt: skip
+    writes: list[Write] = []
+    for index, item in enumerate(items):
+        try:
+            writes.append(prepare(root, *_path_and_content(item), overwrite))
+        except WorkspaceError as error:
+            error.details["failed_file_index"] = index
+            raise
+    _check_apart(writes)
+    return writes
+
+
+def write_file(
+    root: Path, states: ReadStates, path: str, content: str, overwrite: bool = True
+) -> dict[str, Any]:
+    """Write one file; the result of `write_workspace_file`."""
+    with locked(root):
+        write = prepare(root, path, content, overwrite)
+        _commit(states, write)
+    return {
+        "ok": True,
+        "path": write.place.shown,
+        "absolute_path": str(write.place.real),
+        "size": len(write.after),
+        "created": not write.exists,
+    }
+
+
+def write_files(root: Path, states: ReadStates, files: object, overwrite: bool = True) -> dict[str, Any]:
+    """Write several files, all checked before the first is written. Should the disk fail in the middle, the
+    error says in `written` what was done."""
+    written: list[dict[str, Any]] = []
+    with locked(root):
+        for write in prepare_all(root, files, overwrite):
+            try:
+                _commit(states, write)
+            except WorkspaceError as error:
+                error.details["written"] = written
+                raise
+            written.append({"path": write.place.shown, "size": len(write.after)})
+    return {"ok": True, "written": written, "truncated": False}
+
+
+def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
+    """Delete a file, a link or an empty directory; the result of `delete_workspace_file`."""
+    with locked(root):
+        place = locate(root, path)
+        kind = remove(place)
+        if kind == "file":
+            states.forget(place)
+    return {"ok": True, "deleted": place.shown, "type": kind}
+
+
+def what_goes(root: Path, path: str) -> tuple[Place, str, int]:
+    """What `delete` would remove: the place, `file`, `symlink` or `directory`, and its size in bytes."""
+    place = locate(root, path)
+    kind = removable(place)
+    return place, kind, place.entry.lstat().st_size if kind == "file" else 0
+
+
+def _commit(states: ReadStates, write: Write) -> None:
+    state = replace(write.place, write.after)
+    stamp(states, write.place, write.after, state)
+
+
+def _path_and_content(item: object) -> tuple[str, str]:
+    if not isinstance(item, Mapping):
+        raise WorkspaceError("a file must be an object with path and content", code="invalid_files")
+    path, content = item.get("path"), item.get("content")
+    if not isinstance(path, str) or not isinstance(content, str) or item.keys() - {"path", "content"}:
+        raise WorkspaceError(
+            "a file has a path and a content, both text, and nothing else", code="invalid_files"
+        )
+    return path, content
+
+
+def _check_apart(writes: Sequence[Write]) -> None:
+    """No file may be given twice, nor a file where another one needs a directory."""
+    places = {write.place.real for write in writes}
+    if len(places) < len(writes):
+        raise WorkspaceError("a path is given twice", code="duplicate_path")
+    for write in writes:
+        if not places.isdisjoint(write.place.real.parents):
+            raise WorkspaceError(
+                f"{write.place.shown} would be inside another of the files", code="not_a_directory",
+                path=write.place.shown,
+            )  # fmt: skip
