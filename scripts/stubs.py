@@ -19,6 +19,7 @@ def stub(name: str, source: str) -> str:
     """The stub of a module, from its source. Only public names are in it."""
     tree = ast.parse(source)
     exported = _exported(tree)
+    tree = _Plain(tree).visit(tree)
     body: list[ast.stmt] = []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -31,6 +32,23 @@ def stub(name: str, source: str) -> str:
     used = {node.id for node in ast.walk(ast.parse(shown)) if isinstance(node, ast.Name)}
     imports = [line for node in tree.body for line in _imports(node, used, exported)]
     return _tidy(HEADER.format(name=name) + "\n".join([*imports, "", shown]) + "\n", f"{name}.pyi")
+
+
+class _Plain(ast.NodeTransformer):
+    """Puts the type itself where an alias stands for `Annotated[type, ...]`."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._types: dict[str, ast.expr] = {
+            _named(node.targets[0]): node.value.slice.elts[0]
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Subscript)
+            and _named(node.value.value) == "Annotated"
+            and isinstance(node.value.slice, ast.Tuple)
+        }
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._types.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 
 def _tidy(text: str, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ksadk.runtime_context import get_current_workspace_root
@@ -12,9 +11,11 @@ from ksadk.tools.registry import builtin
 from ksadk.toolsets import sandbox, selection, skills
 
 
-def get_platform_tools() -> list[Callable[..., Any]]:
-    """component_status."""
-    return [component_status]
+def get_platform_tools() -> list[Any]:
+    """component_status, as agent frameworks take it."""
+    from ksadk.toolsets.frameworks import as_tools
+
+    return as_tools([component_status])
 
 
 @builtin(group="platform", boundary="local_settings")

@@ -5,7 +5,6 @@ This release has no sandbox: `sandbox_status` says so, and the other two end bef
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ksadk.errors import KsadkError
@@ -37,9 +36,11 @@ def enabled() -> bool:
     return backend() in AVAILABLE_BACKENDS
 
 
-def get_sandbox_tools() -> list[Callable[..., Any]]:
-    """sandbox_status, run_command and run_code."""
-    return [sandbox_status, run_command, run_code]
+def get_sandbox_tools() -> list[Any]:
+    """sandbox_status, run_command and run_code, as agent frameworks take them."""
+    from ksadk.toolsets.frameworks import as_tools
+
+    return as_tools([sandbox_status, run_command, run_code])
 
 
 @builtin(group="sandbox", boundary="isolated_sandbox", enabled=enabled, backend=backend)

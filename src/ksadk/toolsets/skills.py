@@ -5,7 +5,6 @@ This release reads no skills and has no runtime: each tool says what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ksadk.errors import KsadkError
@@ -45,9 +44,11 @@ def skill_space_ids(settings: Settings) -> list[str]:
     return list(dict.fromkeys([*settings.skill_space_ids, *settings.public_skill_space_ids]))
 
 
-def get_skill_tools() -> list[Callable[..., Any]]:
-    """list_skills, search_skills, load_skill and execute_skills."""
-    return [list_skills, search_skills, load_skill, execute_skills]
+def get_skill_tools() -> list[Any]:
+    """list_skills, search_skills, load_skill and execute_skills, as agent frameworks take them."""
+    from ksadk.toolsets.frameworks import as_tools
+
+    return as_tools([list_skills, search_skills, load_skill, execute_skills])
 
 
 @builtin(group="skill", boundary="skill_service")

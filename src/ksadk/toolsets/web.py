@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,9 +26,11 @@ def search_enabled() -> bool:
     return Settings.from_env().web_search_provider in AVAILABLE_PROVIDERS
 
 
-def get_web_tools() -> list[Callable[..., Any]]:
-    """web_fetch and web_search."""
-    return [web_fetch, web_search]
+def get_web_tools() -> list[Any]:
+    """web_fetch and web_search, as agent frameworks take them."""
+    from ksadk.toolsets.frameworks import as_tools
+
+    return as_tools([web_fetch, web_search])
 
 
 @builtin(
