@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -85,6 +86,17 @@ def search(
             query=query.text, search_backend=engine.name,
         )  # fmt: skip
     return _answer(state, query, place, engine, context, limit)
+
+
+def fitting(results: Sequence[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
+    """The first results whose JSON has at most `chars` characters together; one at least."""
+    kept: list[dict[str, Any]] = []
+    for result in results:
+        chars -= len(json.dumps(result, ensure_ascii=False))
+        if chars < 0 and kept:
+            break
+        kept.append(result)
+    return kept
 
 
 def _collect(state: _Search, place: Place, glob: Glob | None) -> None:

@@ -1,0 +1,122 @@
+"""What a call of a workspace tool would do, found out without doing it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ksadk.tools.registry import Plan
+from ksadk.workspace import editing, writing
+from ksadk.workspace.diffs import unified
+from ksadk.workspace.files import MAX_TEXT_BYTES, read_bytes
+from ksadk.workspace.paths import Place, WorkspaceError
+from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.text import Document
+
+
+def write(root: Path, path: str, content: str, overwrite: bool) -> Plan:
+    """The plan of `write_workspace_file`; raises as the call would."""
+    planned = writing.prepare(root, path, content, overwrite)
+    verb = "Replace" if planned.exists else "Create"
+    summary = f"{verb} {planned.place.shown} ({len(planned.after):,} bytes)"
+    return _plan(root, summary, [(planned.place, planned.before)], _diff(planned), _unseen(planned))
+
+
+def write_all(root: Path, files: object, overwrite: bool) -> Plan:
+    """The plan of `write_workspace_files`; raises as the call would."""
+    planned = writing.prepare_all(root, files, overwrite)
+    made = sum(not item.exists for item in planned)
+    summary = f"Write {len(planned)} files: {made} new, {len(planned) - made} replaced"
+    details = [detail for item in planned for detail in _unseen(item)]
+    touched = [(item.place, item.before) for item in planned]
+    return _plan(root, summary, touched, "".join(map(_diff, planned)), details)
+
+
+def edit(root: Path, states: ReadStates, path: str, edits: Sequence[editing.Edit], *, numbered: bool) -> Plan:
+    """The plan of the two edit tools; raises as the call would."""
+    planned = editing.prepare(root, states, path, edits, numbered=numbered)
+    count = planned.replacements
+    summary = f"Edit {planned.place.shown}: {count} replacement{'s' * (count != 1)}"
+    details = [("warning", planned.warning)] if planned.warning else []
+    return _plan(root, summary, [(planned.place, planned.before)], planned.diff, details)
+
+
+def delete(root: Path, path: str) -> Plan:
+    """The plan of `delete_workspace_file`; raises as the call would."""
+    place, kind, size = writing.what_goes(root, path)
+    content: bytes | None = None
+    if kind == "file":
+        summary = f"Delete the file {place.shown} ({size:,} bytes)"
+        content = _content(place)
+    elif kind == "symlink":
+        target = str(place.entry.readlink())
+        summary = f"Delete the link {place.shown}, not what it leads to ({target})"
+        content = target.encode("utf-8", "surrogateescape")
+    else:
+        summary = f"Delete the empty directory {place.shown}"
+    return _plan(root, summary, [(place, content)], "", [("goes", place.shown), ("kind", kind)])
+
+
+def _plan(
+    root: Path,
+    summary: str,
+    touched: Iterable[tuple[Place, bytes | None]],
+    diff: str,
+    details: Iterable[tuple[str, str]],
+) -> Plan:
+    return Plan(
+        summary=summary,
+        where=f"workspace {root}",
+        content_digest=_digest(root, touched),
+        diff=diff,
+        details=tuple(details),
+    )
+
+
+def _digest(root: Path, touched: Iterable[tuple[Place, bytes | None]]) -> str:
+    """Over the root, and path and bytes (or absence) of each file, each with its length before it."""
+    digest = hashlib.sha256()
+    parts = [str(root).encode("utf-8", "surrogateescape")]
+    for place, content in touched:
+        parts += [
+            str(place.real).encode("utf-8", "surrogateescape"),
+            b"there" if content is not None else b"absent",
+        ]
+        parts.append(content or b"")
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+def _diff(planned: writing.Write) -> str:
+    if max(len(planned.after), len(planned.before or b"")) > MAX_TEXT_BYTES:
+        return ""
+    try:
+        before = Document.decode(planned.before or b"", planned.place.shown)
+    except WorkspaceError:
+        return ""
+    after = Document.decode(planned.after, planned.place.shown)
+    return unified(before.text, after.text, planned.place.shown)
+
+
+def _unseen(planned: writing.Write) -> list[tuple[str, str]]:
+    """What the diff does not show."""
+    shown = planned.place.shown
+    if planned.exists and planned.before is None:
+        return [("replaces", f"{shown}: a large file")]
+    if planned.before and not _diff(planned) and planned.before != planned.after:
+        return [("replaces", f"{shown}: {len(planned.before):,} bytes that are not shown")]
+    if planned.before == planned.after:
+        return [("unchanged", shown)]
+    return []
+
+
+def _content(place: Place) -> bytes:
+    """The bytes of a file that would go; of one that is large or no regular file, its state."""
+    try:
+        entry = Place(place.root, place.shown, place.entry, place.entry)
+        return read_bytes(entry, writing.MAX_WRITE_BYTES)[0]
+    except WorkspaceError:
+        state = place.entry.lstat()
+        return f"{state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns}".encode()
