@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
-
-Spawn = Callable[..., "pexpect.spawn[str]"]
-QUESTION = "approve\\? "
+from support import Asked, Run, Spawn
 
 
 @pytest.fixture
@@ -40,16 +37,8 @@ def terminal() -> Iterator[Spawn]:
         child.close(force=True)
 
 
-def ended(child: pexpect.spawn[str]) -> tuple[int, str]:
-    """The exit status of a program at a terminal, and what it printed since it was last looked at."""
-    child.expect(pexpect.EOF)
-    printed = child.before or ""
-    child.close()
-    return child.exitstatus, printed.replace("\r\n", "\n")
-
-
 @pytest.fixture
-def asked(agentengine: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
+def asked(agentengine: Run) -> Asked:
     """Makes a call that nobody is there to approve; returns the request of its envelope."""
 
     def ask(*arguments: str) -> dict[str, Any]:
@@ -62,7 +51,7 @@ def asked(agentengine: Callable[..., subprocess.CompletedProcess[str]]) -> Calla
 
 
 @pytest.fixture
-def file(agentengine: Callable[..., subprocess.CompletedProcess[str]]) -> Path:
+def file(agentengine: Run) -> Path:
     """f.txt, which was read, in the current directory."""
     path = Path("f.txt")
     path.write_text("one\ntwo\nthree\n")

@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from conftest import Run
-from e2e.conftest import QUESTION, Spawn, ended
+from support import QUESTION, Asked, Run, Spawn, ended
 
 EDIT = ("workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", ".")
 BEFORE, AFTER = "one\ntwo\nthree\n", "one\n2\nthree\n"
-Asked = Callable[..., dict[str, Any]]
 
 
 def approve(terminal: Spawn, request_id: str, key: str = "y") -> int:
@@ -55,7 +50,9 @@ def test_an_approved_id_runs_exactly_that_call(
     assert file.read_text() == AFTER
 
 
-def test_an_id_that_nobody_approved_yet_still_needs_approval(agentengine: Run, asked: Asked, file: Path) -> None:
+def test_an_id_that_nobody_approved_yet_still_needs_approval(
+    agentengine: Run, asked: Asked, file: Path
+) -> None:
     request = asked(*EDIT)
     call = agentengine(*EDIT, "--approval", request["id"])
     assert call.returncode == 6
@@ -144,7 +141,7 @@ def test_edited_elsewhere_the_stored_call_is_the_edited_one(
     editor = Path("editor.py")
     editor.write_text(
         "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        "p.write_text(p.read_text().replace('\"new_text\": \"2\"', '\"new_text\": \"zwei\"'))\n"
+        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
     )
     child = terminal(
         "approvals", "approve", request["id"], "--edit", VISUAL=f"{sys.executable} {editor.absolute()}"
@@ -152,7 +149,9 @@ def test_edited_elsewhere_the_stored_call_is_the_edited_one(
     child.expect(QUESTION)
     child.send("y")
     assert ended(child)[0] == 0
-    assert agentengine(*EDIT, "--approval", request["id"]).returncode == 7, "the first arguments were not approved"
+    assert agentengine(*EDIT, "--approval", request["id"]).returncode == 7, (
+        "the first arguments were not approved"
+    )
     assert agentengine("workspace", "edit", "--approval", request["id"]).returncode == 0
     assert file.read_text() == "one\nzwei\nthree\n"
 

@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from conftest import Run
-from e2e.conftest import QUESTION, Spawn, ended
+from support import QUESTION, Run, Spawn, ended
 
 EDIT = ("workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", ".")
 BEFORE, AFTER = "one\ntwo\nthree\n", "one\n2\nthree\n"
@@ -88,7 +87,7 @@ def test_e_edits_the_arguments_and_shows_them_again(terminal: Spawn, file: Path,
     editor = Path("editor.py")
     editor.write_text(
         "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        "p.write_text(p.read_text().replace('\"new_text\": \"2\"', '\"new_text\": \"zwei\"'))\n"
+        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
     )
     child = terminal(*EDIT, VISUAL=f"{sys.executable} {editor.absolute()}", NO_COLOR="1")
     child.expect(QUESTION)
@@ -129,9 +128,7 @@ def test_an_editor_that_fails_changes_nothing(terminal: Spawn, file: Path) -> No
 
 def test_question_mark_shows_the_whole_preview(terminal: Spawn, agentengine: Run) -> None:
     Path("big.txt").write_text("".join(f"line {n}\n" for n in range(200)))
-    child = terminal(
-        "workspace", "write", "big.txt", "--root", ".", "--content", "replaced\n", NO_COLOR="1"
-    )
+    child = terminal("workspace", "write", "big.txt", "--root", ".", "--content", "replaced\n", NO_COLOR="1")
     child.expect(QUESTION)
     assert "-line 100" not in child.before
     assert "lines; ? shows everything" in child.before
