@@ -105,12 +105,18 @@ class Parameters:
         return result
 
     def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked arguments as plain JSON values, with the defaults filled in: what is shown and hashed."""
+        """Checked arguments as plain JSON values, with the defaults filled in: what is shown and hashed.
+
+        Raises `InvalidArguments` for what is nested deeper than Python's stack.
+        """
         given = {
             name: arguments.get(name, parameter.default)
             for name, parameter in self.signature.parameters.items()
         }
-        return {name: _plain(value) for name, value in given.items()}
+        try:
+            return {name: _plain(value) for name, value in given.items()}
+        except RecursionError:
+            raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
 
     @functools.cached_property
     def _adapter(self) -> Any:
@@ -139,7 +145,13 @@ class Parameters:
     def _checker(self) -> tuple[Callable[[Any], Any], type[Any]]:
         from pydantic_core import SchemaValidator, ValidationError
 
-        return SchemaValidator(_strict_scalars(self._adapter.core_schema)).validate_python, ValidationError
+        strict = _strict_scalars(self._adapter.core_schema)
+        try:
+            # A model's own lenient validator would be put in the place of the strict copy of its schema.
+            validator = SchemaValidator(strict, _use_prebuilt=False)
+        except TypeError:  # a pydantic without that argument: models are as lenient as they were declared
+            validator = SchemaValidator(strict)
+        return validator.validate_python, ValidationError
 
     def _explain(self, problems: list[Any]) -> InvalidArguments:
         said: dict[str, str] = {}
