@@ -118,6 +118,25 @@ class ToolGateway:
             return self._finish_later(tool, result)
         return self._finish(tool, result)  # trim
 
+    def preview(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What a call would do, without doing it or asking anyone: `{ok, dry_run, summary, where, details,
+        diff}`. A call that is refused or cannot work gives the result that it would give."""
+        try:
+            tool = self._with_policy(tool)
+            checked = tool.parameters.check(dict(arguments))
+            self._judge(tool, checked)
+            plan = _plan(tool, checked)
+        except KsadkError as error:
+            return error.to_result()
+        return {
+            "ok": True,
+            "dry_run": True,
+            "summary": plan.summary,
+            "where": plan.where,
+            "details": dict(plan.details),
+            "diff": plan.diff,
+        }
+
     def run_approved(self, request_id: str) -> Any:
         """Run a stored request with its stored arguments, once, if a person approved it."""
         try:
