@@ -1,18 +1,18 @@
 """`agentengine a2a`: make and check Agent Cards."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 from ksadk.a2a.card import build_agent_card, check_base_url
-from ksadk.config_file import ProjectConfig, load_config
+from ksadk.project_files import find_config
 
 if TYPE_CHECKING:
     from ksadk.a2a.check import Finding
@@ -81,36 +81,40 @@ def card(
         return
     if url is not None:
         check_base_url(url)
-    told = _told(path, name)
-    made = build_agent_card(
-        name=told.name if name is None else name,
-        base_url=url or told.url or DEFAULT_URL,
-        description=description or told.description,
-        version=agent_version or told.version or "1.0.0",
-        skills=skill or told.skills,
-        streaming=not no_streaming,
-        provider=_provider(provider) if provider else told.provider,
-        documentation_url=documentation_url,
-        icon_url=icon_url,
-        input_modes=input_mode,
-        output_modes=output_mode,
-    )
-    output.write_json(made)
+    given = {
+        "name": name,
+        "base_url": url,
+        "description": description or None,
+        "version": agent_version or None,
+        "skills": skill,
+        "provider": _provider(provider) if provider else None,
+        "documentation_url": documentation_url,
+        "icon_url": icon_url,
+        "input_modes": input_mode,
+        "output_modes": output_mode,
+    }
+    told = {"base_url": DEFAULT_URL} | _told(path, name)
+    chosen = told | {key: value for key, value in given.items() if value is not None}
+    output.write_json(build_agent_card(streaming=not no_streaming, **chosen))
 
 
-def _told(path: Path, name: str | None) -> ProjectConfig:
-    """What the project says of its agent: of one that is named, only what its configuration says."""
+def _told(path: Path, name: str | None) -> dict[str, Any]:
+    """What the project tells of its card: of one that is named, only what its configuration says."""
     if not path.is_dir():
         raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
-    if name is not None:
-        told = load_config(path) or ProjectConfig(path)
-    else:
+    if name is None:
         from ksadk.a2a.project import detect_project
 
-        told = detect_project(path).as_config()
-    for warning in told.warnings:
+        config = detect_project(path).as_config()
+    elif file := find_config(path):
+        from ksadk.config_file import read_config
+
+        config = read_config(file)
+    else:
+        return {}
+    for warning in config.warnings:
         output.say(f"warning: {warning}")
-    return told
+    return config.for_card()
 
 
 def _provider(text: str) -> dict[str, str]:
@@ -146,15 +150,15 @@ def _bytes(file: str) -> bytes:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="--check") from error
 
 
-def _lines(file: str, findings: list[Finding]) -> str:
+def _lines(file: str, findings: "list[Finding]") -> str:
     if not findings:
         return f"{file}: a valid A2A 1.0 Agent Card\n"
     return "".join(f"{_where(file, finding)}: {_words(finding)}\n" for finding in findings)
 
 
-def _where(file: str, finding: Finding) -> str:
+def _where(file: str, finding: "Finding") -> str:
     return file if finding.line is None else f"{file}:{finding.line}"
 
 
-def _words(finding: Finding) -> str:
+def _words(finding: "Finding") -> str:
     return f"{finding.severity}: {finding.message}. {finding.fix}".rstrip()

@@ -11,26 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ksadk.errors import KsadkError
+from ksadk.project_files import ProjectFileError, find_config, read_text
 
 Node = Any
 """A node of ruamel.yaml, whose types leave out its `id`; it also has `tag`, `value` and `start_mark`."""
 
 Framework = Literal["python", "langgraph", "langchain", "deepagents", "google-adk"]
 FRAMEWORKS: tuple[Framework, ...] = ("python", "langgraph", "langchain", "deepagents", "google-adk")
-
-CONFIG_NAMES = ("agentengine.yaml", "ksadk.yaml")
-MAX_FILE_BYTES = 1024 * 1024
-
-
-class ProjectFileError(KsadkError, ValueError):
-    """A project's file that cannot be read. The message begins with the file, and its line where known."""
-
-    code = "invalid_project_file"
-
-    def __init__(self, path: Path, line: int | None, message: str, *, hint: str | None = None) -> None:
-        where = f"{path}:{line}" if line else f"{path}"
-        super().__init__(f"{where}: {message}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -50,13 +37,23 @@ class ProjectConfig:
     workspace: str = ""
     warnings: tuple[str, ...] = ()
 
+    def for_card(self) -> dict[str, Any]:
+        """What it tells of an Agent Card, as arguments of `build_agent_card`."""
+        told = {
+            "name": self.name,
+            "base_url": self.url,
+            "description": self.description,
+            "version": self.version,
+            "skills": self.skills,
+            "provider": self.provider,
+        }
+        return {key: value for key, value in told.items() if value}
+
 
 def load_config(directory: Path) -> ProjectConfig | None:
     """The configuration of a project: its `agentengine.yaml`, else its `ksadk.yaml`, else None."""
-    for name in CONFIG_NAMES:
-        if (directory / name).is_file():
-            return read_config(directory / name)
-    return None
+    path = find_config(directory)
+    return None if path is None else read_config(path)
 
 
 def read_config(path: Path) -> ProjectConfig:
@@ -66,28 +63,6 @@ def read_config(path: Path) -> ProjectConfig:
         return ProjectConfig(path)
     values, warnings = _Reader(path).members(root, _FIELDS, "an agentengine.yaml has keys and values")
     return ProjectConfig(path, warnings=tuple(warnings), **values)
-
-
-def read_file(path: Path) -> bytes:
-    """The bytes of a project's file of at most 1 MiB."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ProjectFileError(path, None, f"cannot be read: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ProjectFileError(path, None, "is larger than 1 MiB")
-    return data
-
-
-def read_text(path: Path) -> str:
-    """The UTF-8 text of a project's file; a byte order mark is left out."""
-    data = read_file(path)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ProjectFileError(path, line, "is not UTF-8 text", hint="Save it as UTF-8.") from error
 
 
 def did_you_mean(word: str, known: tuple[str, ...]) -> str:

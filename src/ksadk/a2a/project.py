@@ -14,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.a2a.source import read_source
-from ksadk.config_file import (
-    Framework,
-    ProjectConfig,
-    ProjectFileError,
-    load_config,
-    read_text,
-)
+from ksadk.config_file import Framework, ProjectConfig, load_config
 from ksadk.errors import KsadkError
+from ksadk.project_files import ProjectFileError, read_text
 
 ENTRY_FILES = ("agent.py", "main.py", "app.py")
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ksadk.config_file import Framework, ProjectFileError, read_file
+from ksadk.config_file import Framework
+from ksadk.project_files import ProjectFileError, read_file
 
 # The most particular first: an agent of DeepAgents imports LangGraph and LangChain too.
 _FRAMEWORK_OF_IMPORT: dict[str, Framework] = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-import socket
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, urlsplit
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 Reach = Literal["unspecified", "loopback", "link-local", "private", "public"]
 
 # The forms that inet_aton takes and that browsers and curl therefore follow: 0, 0x7f.1, 127.1, 017700000001.
-_NUMERIC_HOST = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+)){0,3}\.?")
+_NUMERIC_HOST = r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+)){0,3}\.?"
 _LOCAL_SUFFIXES = (".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp")
 
 
@@ -54,15 +55,16 @@ def reach(host: str) -> Reach:
     return "public" if address.is_global else "private"
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if _NUMERIC_HOST.fullmatch(host):
-        try:
-            return ipaddress.IPv4Address(socket.inet_aton(host.rstrip(".")))
-        except OSError:
-            return None
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    if not re.fullmatch(_NUMERIC_HOST, host) and ":" not in host:
         return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
+    import ipaddress  # with socket 2 ms, which a name does not need
+    import socket
+
+    try:
+        if ":" not in host:
+            return ipaddress.IPv4Address(socket.inet_aton(host.rstrip(".")))
+        address = ipaddress.IPv6Address(host.partition("%")[0])
+    except (OSError, ValueError):
+        return None
+    return address.ipv4_mapped or address

@@ -1,0 +1,48 @@
+"""The files of a project: where its configuration is, and how a stranger's file is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ksadk.errors import KsadkError
+
+CONFIG_NAMES = ("agentengine.yaml", "ksadk.yaml")
+MAX_FILE_BYTES = 1024 * 1024
+
+
+class ProjectFileError(KsadkError, ValueError):
+    """A project's file that cannot be read. The message begins with the file, and its line where known."""
+
+    code = "invalid_project_file"
+
+    def __init__(self, path: Path, line: int | None, message: str, *, hint: str | None = None) -> None:
+        where = f"{path}:{line}" if line else f"{path}"
+        super().__init__(f"{where}: {message}", hint=hint)
+
+
+def find_config(directory: Path) -> Path | None:
+    """The project's `agentengine.yaml`, else its `ksadk.yaml`, else None."""
+    paths = (directory / name for name in CONFIG_NAMES)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a project's file of at most 1 MiB."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ProjectFileError(path, None, f"cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ProjectFileError(path, None, "is larger than 1 MiB")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a project's file; a byte order mark is left out."""
+    data = read_file(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ProjectFileError(path, line, "is not UTF-8 text", hint="Save it as UTF-8.") from error
