@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperOption
@@ -19,10 +19,12 @@ from agentengine_cli.base import Command
 from ksadk.errors import KsadkError
 from ksadk.runtime_context import tool_execution_scope, workspace_root_scope
 from ksadk.settings import Settings
-from ksadk.tools.approvals import ApprovalRequest, Decision, StoredApproval
 from ksadk.tools.gateway import ToolGateway, gateway_scope
 from ksadk.tools.registry import Tool, find
 from ksadk.toolsets.selection import load_builtin_tools
+
+if TYPE_CHECKING:
+    from ksadk.tools.approvals import ApprovalRequest, Decision
 
 POLL_SECONDS = 0.2
 
@@ -74,6 +76,8 @@ def run_tool(name: str, arguments: dict[str, Any]) -> Any:
         if not chosen.approval:
             return gateway.call(tool, (), arguments)
         if arguments:
+            from ksadk.tools.approvals import StoredApproval
+
             return gateway.call(tool, (), arguments, StoredApproval(chosen.approval))
         stored = gateway.store.get(chosen.approval)
         if stored.tool_name != name:
@@ -141,9 +145,11 @@ class _Asker:
         self._prompt: Any = None
 
     def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
+        from agentengine_cli import approval
+        from ksadk.tools.approvals import Decision
+
         if self._options.yes and request.tool_name == self._named:
             return Decision("approve", by="--yes")
-        from agentengine_cli import approval
 
         if not self._options.no_input and approval.at_terminal():
             self._prompt = self._prompt or approval.Prompt()
@@ -152,6 +158,8 @@ class _Asker:
         return self._wait(request) if self._options.wait else Decision("nobody")
 
     def _wait(self, request: ApprovalRequest) -> Decision:
+        from ksadk.tools.approvals import Decision
+
         output.say(f"waiting for approval: agentengine approvals approve {request.id}")
         store = ToolGateway().store
         until = time.monotonic() + self._options.wait

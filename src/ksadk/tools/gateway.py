@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ksadk.errors import KsadkError, SettingsError
-from ksadk.runtime_context import (
-    get_current_account_id,
-    get_current_invocation_context_or_default,
-    get_current_session_id,
-    get_current_workspace_root,
-    tool_execution_scope,
-    workspace_root_scope,
-)
-from ksadk.sessions import project_dir
+from ksadk.runtime_context import get_current_invocation_context_or_default
 from ksadk.settings import Settings, read_approval_mode
-from ksadk.tools import rules as rule_book
-from ksadk.tools.approvals import (
-    ApprovalNeeded,
-    ApprovalRequest,
-    Ask,
-    Decision,
-    NotAllowed,
-    State,
-    StoredApproval,
-    approval_interrupt_info_from_result,
-    arguments_digest,
-    build_tool_receipt_idempotency_key,
-    new_request,
-    read_approval,
-)
-from ksadk.tools.registry import Plan, Tool, ToolPolicy, find, tool_of
+from ksadk.tools.registry import Tool, ToolPolicy, find, tool_of
 
+# What only a question needs (the store, digests, rules) is imported when there is one: most calls have none.
 if TYPE_CHECKING:
     from ksadk.tools.approval_store import ApprovalStore
+    from ksadk.tools.approvals import (
+        ApprovalRequest,
+        Ask,
+        approval_interrupt_info_from_result,
+        build_tool_receipt_idempotency_key,
+    )
+    from ksadk.tools.consent import Consent
+    from ksadk.tools.rules import Rule
 
 __all__ = [
     "ToolGateway",
@@ -56,10 +40,13 @@ __all__ = [
     "tool_policy_requires_approval",
 ]
 
-SESSION_GRANT_SECONDS = 8 * 3600
-"""How long "this exact call for the session" holds."""
 
-_NOTHING_PLANNED = hashlib.sha256(b"").hexdigest()
+def __getattr__(name: str) -> Any:
+    if name in ("approval_interrupt_info_from_result", "build_tool_receipt_idempotency_key"):
+        from ksadk.tools import approvals
+
+        return getattr(approvals, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class ToolGateway:
@@ -77,7 +64,7 @@ class ToolGateway:
         self,
         policies: Mapping[str, ToolPolicy] | None = None,
         *,
-        rules: Sequence[rule_book.Rule] = (),
+        rules: Sequence[Rule] = (),
         ask: Ask | None = None,
         session_key: str = "",
         store: ApprovalStore | None = None,
@@ -110,7 +97,7 @@ class ToolGateway:
             arguments = tool.parameters.check(tool.parameters.bind(args, kwargs))  # validate
             asked = self._judge(tool, arguments)  # refuse
             if asked or approval is not None:
-                arguments = self._let_through(tool, arguments, approval)  # preview, ask, check again
+                arguments = self._consent().obtain(tool, arguments, approval)  # preview, ask, check again
             result = tool.func(**arguments)  # run
         except KsadkError as error:
             return error.to_result()
@@ -121,11 +108,13 @@ class ToolGateway:
     def preview(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """What a call would do, without doing it or asking anyone: `{ok, dry_run, summary, where, details,
         diff}`. A call that is refused or cannot work gives the result that it would give."""
+        from ksadk.tools.consent import plan_call
+
         try:
             tool = self._with_policy(tool)
             checked = tool.parameters.check(dict(arguments))
             self._judge(tool, checked)
-            plan = _plan(tool, checked)
+            plan = plan_call(tool, checked)
         except KsadkError as error:
             return error.to_result()
         return {
@@ -139,18 +128,21 @@ class ToolGateway:
 
     def run_approved(self, request_id: str) -> Any:
         """Run a stored request with its stored arguments, once, if a person approved it."""
+        from ksadk.tools.approvals import StoredApproval
+        from ksadk.tools.consent import scope_of
+
         try:
             request = self.store.get(request_id)
             tool = find(request.tool_name)
         except KsadkError as error:
             return error.to_result()
-        with _scope_of(request):
+        with scope_of(request):
             return self.call(tool, (), request.arguments, StoredApproval(request_id))
 
     def amend(self, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
         """Replace the arguments of a pending request, checked and previewed again; raises when they cannot
         work."""
-        return self._amend(find(request.tool_name), request, arguments)
+        return self._consent().amend(self._with_policy(find(request.tool_name)), request, arguments)
 
     @property
     def store(self) -> ApprovalStore:
@@ -187,10 +179,14 @@ class ToolGateway:
         needed = mode != "off" and tool_policy_requires_approval(tool.policy, approval_mode=mode)
         if not self._rules:
             return needed
-        rule = rule_book.decide(self._rules, tool.name, tool.parameters.canonical(arguments))
+        from ksadk.tools.rules import decide
+
+        rule = decide(self._rules, tool.name, tool.parameters.canonical(arguments))
         if rule is None:
             return needed
         if rule.verdict == "deny":
+            from ksadk.tools.approvals import NotAllowed
+
             raise NotAllowed(
                 "denied_by_rule",
                 f"a rule denies {tool.name}",
@@ -200,149 +196,10 @@ class ToolGateway:
             )
         return rule.verdict == "ask" and mode != "off"
 
-    def _let_through(self, tool: Tool, arguments: dict[str, Any], approval: Any) -> dict[str, Any]:
-        """The arguments to run with, approved; raises the outcome when the call may not run."""
-        if isinstance(approval, StoredApproval):
-            plan = _plan(tool, arguments)
-            self._use(tool, arguments, plan, approval.id, states=("approved",))
-            return arguments
-        if approval is not None:
-            request_id = read_approval(approval, tool)
-            plan = _plan(tool, arguments)
-            if request_id is not None:
-                self._use(tool, arguments, plan, request_id, states=("approved", "pending"))
-            elif Settings.from_env().tool_approval_binding == "required":
-                raise NotAllowed(
-                    "approval_rejected",
-                    "an approval must name the request that it answers",
-                    tool,
-                    code="invalid_approval",
-                    hint='Pass approval={"approved": True, "id": "appr_..."}.',
-                )
-            return arguments
-        return self._ask_about(tool, arguments)
+    def _consent(self) -> Consent:
+        from ksadk.tools.consent import Consent
 
-    def _ask_about(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-        request = self._request(tool, arguments, _plan(tool, arguments))
-        store = self.store
-        if self._session_key and store.granted(self._session_key, request):
-            return arguments
-        store.create(request)
-        note = ""
-        while True:
-            decision = self._ask(request, note) if self._ask is not None else Decision("nobody")
-            if decision.verdict == "edit":
-                try:
-                    request, note = self._amend(tool, request, decision.arguments or {}), ""
-                except KsadkError as error:
-                    if error.code in {"log_unavailable", "approval_expired", "approval_decided"}:
-                        raise
-                    note = error.message
-                continue
-            break
-        self._settle(tool, request, decision)
-        arguments = tool.parameters.check(request.arguments)
-        self._judge(tool, arguments)
-        self._use(tool, arguments, _plan(tool, arguments), request.id, states=("approved",))
-        if decision.for_session and self._session_key:
-            store.grant(self._session_key, request, SESSION_GRANT_SECONDS)
-        return arguments
-
-    def _amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
-        with _scope_of(request):
-            tool = self._with_policy(tool)
-            checked = tool.parameters.check(arguments)
-            self._judge(tool, checked)
-            canonical = tool.parameters.canonical(checked)
-            amended = replace(
-                request,
-                arguments=canonical,
-                arguments_digest=arguments_digest(canonical),
-                plan=_plan(tool, checked),
-                edited=True,
-            )
-        self.store.amend(amended)
-        return amended
-
-    def _settle(self, tool: Tool, request: ApprovalRequest, decision: Decision) -> None:
-        """Write the decision down; returns only for an approval."""
-        if decision.verdict == "nobody":
-            raise ApprovalNeeded(request)
-        if decision.verdict == "expired":
-            self.store.expire(request.id)
-            raise NotAllowed(
-                "approval_expired",
-                f"nobody answered {request.id} in time",
-                tool,
-                hint="Call again for a new request.",
-            )
-        kept = self.store.get(request.id)
-        if kept.state == "pending":  # else it was answered from elsewhere, and that answer holds
-            verdict: State = "denied" if decision.verdict == "deny" else "approved"
-            kept = self.store.decide(request.id, verdict, by=decision.by, reason=decision.reason)
-        if kept.state == "denied":
-            raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=kept.reason)
-
-    def _request(self, tool: Tool, arguments: dict[str, Any], plan: Plan) -> ApprovalRequest:
-        settings = Settings.from_env()
-        return new_request(
-            tool,
-            tool.parameters.canonical(arguments),
-            plan,
-            project=str(project_dir(settings)),
-            account_id=get_current_account_id(),
-            session_id=get_current_session_id(""),
-            workspace_root=str(get_current_workspace_root() or ""),
-            ttl_seconds=settings.tool_approval_ttl_seconds,
-            now=self.store.now(),
-        )
-
-    def _use(
-        self,
-        tool: Tool,
-        arguments: dict[str, Any],
-        plan: Plan,
-        request_id: str,
-        *,
-        states: tuple[State, ...],
-    ) -> None:
-        """Use a stored request for exactly this call, once. All of it is compared again, just before it
-        runs."""
-        store = self.store
-        request = store.get(request_id)
-        refuse = functools.partial(NotAllowed, "approval_rejected", tool=tool)
-        if request.account_id != get_current_account_id() or request.tool_name != tool.name:
-            raise refuse(f"{request_id} is for another call", code="approval_mismatch")
-        if request.project != str(project_dir()):
-            raise refuse(
-                f"{request_id} belongs to another project",
-                code="approval_mismatch",
-                hint=f"Run it in {request.project}.",
-            )
-        if request.state == "denied":
-            raise refuse(f"{tool.name} was not approved", reason=request.reason)
-        if request.state == "used":
-            raise refuse(f"{request_id} was used already", code="approval_used")
-        if request.expired(store.now()):
-            raise NotAllowed(
-                "approval_expired", f"{request_id} has expired", tool, hint="Call again for a new request."
-            )
-        if request.arguments_digest != arguments_digest(tool.parameters.canonical(arguments)):
-            raise refuse(
-                f"{request_id} is for other arguments",
-                code="approval_mismatch",
-                hint="Give the same arguments, or the id alone to run what was approved.",
-            )
-        if request.plan.content_digest != plan.content_digest:
-            raise refuse(
-                f"what {request_id} would act on has changed since it was shown",
-                code="approval_stale",
-                hint="Call again, so that the present content is shown.",
-            )
-        if request.state not in states:
-            raise ApprovalNeeded(request)
-        if not store.claim(request, states=states, by="caller"):
-            raise refuse(f"{request_id} was used already", code="approval_used")
+        return Consent(self.store, self._ask, self._session_key, self._judge)
 
     def _finish(self, tool: Tool, result: Any) -> Any:
         if not tool.large_fields or not isinstance(result, dict):
@@ -358,29 +215,10 @@ class ToolGateway:
             return error.to_result()
 
 
-def _plan(tool: Tool, arguments: Mapping[str, Any]) -> Plan:
-    if tool.plan is not None:
-        return tool.plan(**arguments)
-    return Plan(
-        summary=tool.summary or f"Call {tool.name}", where="this process", content_digest=_NOTHING_PLANNED
-    )
-
-
 @functools.lru_cache(maxsize=1024)
 def _adopt(name: str, func: Callable[..., Any]) -> Tool:
     """A function that was not declared as a tool, as one."""
     return Tool(name=name, func=func, group="external", boundary="python_function")
-
-
-@contextmanager
-def _scope_of(request: ApprovalRequest) -> Iterator[None]:
-    """The session and workspace that a request was made in."""
-    with ExitStack() as stack:
-        if request.session_id:
-            stack.enter_context(tool_execution_scope(request.session_id))
-        if request.workspace_root:
-            stack.enter_context(workspace_root_scope(Path(request.workspace_root)))
-        yield
 
 
 def _user_store() -> ApprovalStore:

@@ -1,0 +1,214 @@
+"""What stands between a risky call and its run: the plan, the question, the answer, and one last look."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ksadk.errors import KsadkError
+from ksadk.runtime_context import (
+    get_current_account_id,
+    get_current_session_id,
+    get_current_workspace_root,
+    tool_execution_scope,
+    workspace_root_scope,
+)
+from ksadk.sessions import project_dir
+from ksadk.settings import Settings
+from ksadk.tools.approval_store import ApprovalStore
+from ksadk.tools.approvals import (
+    ApprovalNeeded,
+    ApprovalRequest,
+    Ask,
+    Decision,
+    NotAllowed,
+    State,
+    StoredApproval,
+    arguments_digest,
+    new_request,
+    read_approval,
+)
+from ksadk.tools.registry import Plan, Tool
+
+SESSION_GRANT_SECONDS = 8 * 3600
+"""How long "this exact call for the session" holds."""
+
+_NOTHING_PLANNED = hashlib.sha256(b"").hexdigest()
+_CANNOT_ASK_AGAIN = frozenset({"log_unavailable", "approval_expired", "approval_decided", "approval_used"})
+
+Judge = Callable[[Tool, Mapping[str, Any]], bool]
+"""Raises when a rule denies the call; called again just before it runs."""
+
+
+class Consent:
+    """Lets a call through, or raises its outcome: `NotAllowed`, `ApprovalNeeded`, or what the plan raised."""
+
+    def __init__(self, store: ApprovalStore, ask: Ask | None, session_key: str, judge: Judge) -> None:
+        self._store = store
+        self._ask = ask
+        self._session_key = session_key
+        self._judge = judge
+
+    def obtain(self, tool: Tool, arguments: dict[str, Any], approval: Any) -> dict[str, Any]:
+        """The arguments to run with, approved by a trusted caller's `approval` or by whoever is asked.
+
+        They differ from those given when a person edited them.
+        """
+        if approval is None:
+            return self._ask_about(tool, arguments)
+        if isinstance(approval, StoredApproval):
+            self._use(tool, arguments, approval.id, states=("approved",))
+            return arguments
+        request_id = read_approval(approval, tool)
+        if request_id is not None:
+            self._use(tool, arguments, request_id, states=("approved", "pending"))
+        elif Settings.from_env().tool_approval_binding == "required":
+            raise NotAllowed(
+                "approval_rejected",
+                "an approval must name the request that it answers",
+                tool,
+                code="invalid_approval",
+                hint='Pass approval={"approved": True, "id": "appr_..."}.',
+            )
+        return arguments
+
+    def amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
+        """Replace the arguments of a pending request, checked and planned again; raises when they cannot
+        work."""
+        with scope_of(request):
+            checked = tool.parameters.check(arguments)
+            self._judge(tool, checked)
+            canonical = tool.parameters.canonical(checked)
+            plan = plan_call(tool, checked)
+        amended = replace(
+            request,
+            arguments=canonical,
+            arguments_digest=arguments_digest(canonical),
+            plan=plan,
+            edited=True,
+        )
+        self._store.amend(amended)
+        return amended
+
+    def _ask_about(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+        request = self._request(tool, arguments)
+        if self._session_key and self._store.granted(self._session_key, request):
+            return arguments
+        self._store.create(request)
+        request, decision = self._decided(tool, request)
+        self._settle(tool, request, decision)
+        arguments = tool.parameters.check(request.arguments)
+        self._judge(tool, arguments)
+        self._use(tool, arguments, request.id, states=("approved",))
+        if decision.for_session and self._session_key:
+            self._store.grant(self._session_key, request, SESSION_GRANT_SECONDS)
+        return arguments
+
+    def _request(self, tool: Tool, arguments: dict[str, Any]) -> ApprovalRequest:
+        settings = Settings.from_env()
+        return new_request(
+            tool,
+            tool.parameters.canonical(arguments),
+            plan_call(tool, arguments),
+            project=str(project_dir(settings)),
+            account_id=get_current_account_id(),
+            session_id=get_current_session_id(""),
+            workspace_root=str(get_current_workspace_root() or ""),
+            ttl_seconds=settings.tool_approval_ttl_seconds,
+            now=self._store.now(),
+        )
+
+    def _decided(self, tool: Tool, request: ApprovalRequest) -> tuple[ApprovalRequest, Decision]:
+        """The answer, and the request that it is about: edited arguments are asked about again."""
+        note = ""
+        while True:
+            decision = Decision("nobody") if self._ask is None else self._ask(request, note)
+            if decision.verdict != "edit":
+                return request, decision
+            try:
+                request, note = self.amend(tool, request, decision.arguments or {}), ""
+            except KsadkError as error:
+                if error.code in _CANNOT_ASK_AGAIN:
+                    raise
+                note = error.message
+
+    def _settle(self, tool: Tool, request: ApprovalRequest, decision: Decision) -> None:
+        """Write the decision down; returns only for an approval."""
+        if decision.verdict == "nobody":
+            raise ApprovalNeeded(request)
+        if decision.verdict == "expired":
+            self._store.expire(request.id)
+            raise _expired(tool, f"nobody answered {request.id} in time")
+        kept = self._store.get(request.id)
+        if kept.state == "pending":  # else it was answered from elsewhere, and that answer holds
+            verdict: State = "denied" if decision.verdict == "deny" else "approved"
+            kept = self._store.decide(request.id, verdict, by=decision.by, reason=decision.reason)
+        if kept.state == "denied":
+            raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=kept.reason)
+
+    def _use(
+        self, tool: Tool, arguments: dict[str, Any], request_id: str, *, states: tuple[State, ...]
+    ) -> None:
+        """Use a stored request for exactly this call, once. All of it is compared just before the call
+        runs."""
+        request = self._store.get(request_id)
+        refuse = functools.partial(NotAllowed, "approval_rejected", tool=tool)
+        if request.account_id != get_current_account_id() or request.tool_name != tool.name:
+            raise refuse(f"{request_id} is for another call", code="approval_mismatch")
+        if request.project != str(project_dir()):
+            raise refuse(
+                f"{request_id} belongs to another project",
+                code="approval_mismatch",
+                hint=f"Run it in {request.project}.",
+            )
+        if request.state == "denied":
+            raise refuse(f"{tool.name} was not approved", reason=request.reason)
+        if request.state == "used":
+            raise refuse(f"{request_id} was used already", code="approval_used")
+        if request.expired(self._store.now()):
+            raise _expired(tool, f"{request_id} has expired")
+        if request.arguments_digest != arguments_digest(tool.parameters.canonical(arguments)):
+            raise refuse(
+                f"{request_id} is for other arguments",
+                code="approval_mismatch",
+                hint="Give the same arguments, or the id alone to run what was approved.",
+            )
+        if request.plan.content_digest != plan_call(tool, arguments).content_digest:
+            raise refuse(
+                f"what {request_id} would act on has changed since it was shown",
+                code="approval_stale",
+                hint="Call again, so that the present content is shown.",
+            )
+        if request.state not in states:
+            raise ApprovalNeeded(request)
+        if not self._store.claim(request, states=states, by="the caller"):
+            raise refuse(f"{request_id} was used already", code="approval_used")
+
+
+def _expired(tool: Tool, message: str) -> NotAllowed:
+    return NotAllowed("approval_expired", message, tool, hint="Call again for a new request.")
+
+
+def plan_call(tool: Tool, arguments: Mapping[str, Any]) -> Plan:
+    """What a call would do; raises what makes it impossible."""
+    if tool.plan is not None:
+        return tool.plan(**arguments)
+    return Plan(
+        summary=tool.summary or f"Call {tool.name}", where="this process", content_digest=_NOTHING_PLANNED
+    )
+
+
+@contextmanager
+def scope_of(request: ApprovalRequest) -> Iterator[None]:
+    """The session and workspace that a request was made in."""
+    with ExitStack() as stack:
+        if request.session_id:
+            stack.enter_context(tool_execution_scope(request.session_id))
+        if request.workspace_root:
+            stack.enter_context(workspace_root_scope(Path(request.workspace_root)))
+        yield
