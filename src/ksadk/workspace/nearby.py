@@ -13,6 +13,7 @@ from ksadk.workspace.text import split_lines, window
 _WORD = re.compile(r"\w+")
 _LINE_CHARS = 200
 _COMPARED = 40
+_SMALL_FILE_LINES = 200
 _SECONDS = 0.25
 _CANDIDATES = 5
 _MIN_SCORE = 0.3
@@ -21,8 +22,8 @@ _MIN_SCORE = 0.3
 def nearby_candidates(text: str, snippet: str) -> list[dict[str, Any]]:
     """At most five `{line, text, snippet, score}`, the best first; `snippet` adds a line on either side.
 
-    Lines are chosen by the words that they share with the snippet's first line that is not blank, and the
-    best of them compared letter by letter.
+    Lines are compared with the snippet's first line that is not blank: in a large file only the forty that
+    share the most words with it.
     """
     wanted = next((line.strip() for line in snippet.split("\n") if line.strip()), "")[:_LINE_CHARS]
     words = set(_WORD.findall(wanted)) or {wanted}
@@ -31,7 +32,7 @@ def nearby_candidates(text: str, snippet: str) -> list[dict[str, Any]]:
     rough: list[tuple[int, int]] = []
     for index, line in enumerate(lines):
         shared = len(words.intersection(_WORD.findall(line[:_LINE_CHARS])))
-        if shared or wanted[:12] in line[:_LINE_CHARS]:
+        if shared or len(lines) <= _SMALL_FILE_LINES or wanted[:12] in line[:_LINE_CHARS]:
             rough.append((shared, -index))
         if not index % 1000 and time.monotonic() > deadline:
             break
