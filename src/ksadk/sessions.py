@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from ksadk.runtime_context import get_current_account_id
@@ -25,4 +24,6 @@ def resolve_local_session_dir(settings: Settings | None = None) -> Path:
     account = get_current_account_id()
     if not account:
         return base
+    import hashlib  # OpenSSL, which most calls never need
+
     return base / "accounts" / hashlib.sha256(account.encode("utf-8", "surrogatepass")).hexdigest()[:32]

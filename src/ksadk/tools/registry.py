@@ -132,7 +132,7 @@ def publish(tool: Tool) -> Callable[..., Any]:
 
         return current_gateway().call(tool, args, kwargs, approval)
 
-    call.__signature__ = inspect.signature(func)  # type: ignore[attr-defined]
+    call.__signature__ = tool.parameters.signature  # type: ignore[attr-defined]
     func.__ksadk_tool__ = tool  # type: ignore[attr-defined]
     call.__ksadk_tool__ = tool  # type: ignore[attr-defined]
     _builtin[tool.name] = tool
