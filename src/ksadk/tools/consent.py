@@ -145,6 +145,8 @@ class Consent:
             self._store.expire(request.id)
             raise _expired(tool, f"nobody answered {request.id} in time")
         kept = self._store.get(request.id)
+        if kept.state == "pending" and kept.expired(self._store.now()):
+            raise _expired(tool, f"{request.id} was answered too late")
         if kept.state == "pending":  # else it was answered from elsewhere, and that answer holds
             verdict: State = "denied" if decision.verdict == "deny" else "approved"
             kept = self._store.decide(request.id, verdict, by=decision.by, reason=decision.reason)
@@ -165,6 +167,12 @@ class Consent:
                 f"{request_id} belongs to another project",
                 code="approval_mismatch",
                 hint=f"Run it in {request.project}.",
+            )
+        if request.workspace_root != str(get_current_workspace_root() or ""):
+            raise refuse(
+                f"{request_id} is for another workspace",
+                code="approval_mismatch",
+                hint=f"It is for {request.workspace_root or 'the default workspace'}.",
             )
         if request.state == "denied":
             raise refuse(f"{tool.name} was not approved", reason=request.reason)
