@@ -12,7 +12,7 @@ _QUOTES = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
 )
 _TOKEN = re.compile(r"\r\n|\w+|[^\w]")
-_MAX_COMPARED_TOKENS = 2_000
+_MAX_COMPARED_TOKENS = 1_000
 _CRLF = re.compile("\r\n")
 
 
@@ -97,38 +97,38 @@ def _found(matches: list[Match], how: str, text: str, snippet: str) -> Found:
 
 
 def _merged(there: str, old: str, new: str) -> str:
+    """`there`, which matches `old`, with the differences between `old` and `new` made to it."""
     kept, before, after = _TOKEN.findall(there), _TOKEN.findall(old), _TOKEN.findall(new)
     ending = "\r\n" if "\r\n" in there else "\n"
-    head = _common(before, after)
-    tail = _common(before[head:][::-1], after[head:][::-1])
-    pieces = kept[:head]
-    for same, low, high, left, right in _changes(
-        before[head : len(before) - tail], after[head : len(after) - tail]
-    ):
+    pieces: list[str] = []
+    for same, low, high, left, right in _changes([*map(_key, before)], [*map(_key, after)]):
         if same:
-            pieces += kept[head + low : head + high]
+            pieces += kept[low:high]
         else:
-            pieces += [
-                ending if _key(token) == "\n" else token for token in after[head + left : head + right]
-            ]
-    return "".join([*pieces, *kept[len(kept) - tail :]])
+            pieces += [ending if _key(token) == "\n" else token for token in after[left:right]]
+    return "".join(pieces)
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Stretches of the two lists, and whether they are the same. Long lists are taken to differ as a whole,
-    since comparing them can take minutes."""
-    if max(len(before), len(after)) > _MAX_COMPARED_TOKENS:
-        yield False, 0, len(before), 0, len(after)
+    """Stretches of the two lists, and whether they are the same. Of long lists only the beginning and the
+    end are compared, since comparing all can take minutes."""
+    if max(len(before), len(after)) <= _MAX_COMPARED_TOKENS:
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        for tag, low, high, left, right in matcher.get_opcodes():
+            yield tag == "equal", low, high, left, right
         return
-    matcher = difflib.SequenceMatcher(None, [*map(_key, before)], [*map(_key, after)], autojunk=False)
-    for tag, low, high, left, right in matcher.get_opcodes():
-        yield tag == "equal", low, high, left, right
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    low, left = len(before) - tail, len(after) - tail
+    yield True, 0, head, 0, head
+    yield False, head, low, head, left
+    yield True, low, len(before), left, len(after)
 
 
 def _common(first: list[str], second: list[str]) -> int:
     count = 0
     for one, other in zip(first, second, strict=False):
-        if _key(one) != _key(other):
+        if one != other:
             break
         count += 1
     return count

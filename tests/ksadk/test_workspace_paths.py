@@ -1,0 +1,117 @@
+"""Where a workspace path leads, and which places are closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ksadk.workspace.files import current_state
+from ksadk.workspace.paths import WorkspaceError, clean, is_protected, locate
+
+
+@pytest.mark.parametrize(
+    ("given_path", "shown"),
+    [
+        ("a.txt", "a.txt"),
+        ("/a.txt", "a.txt"),
+        ("///a//b/", "a/b"),
+        ("a\\b.txt", "a/b.txt"),
+        ("./a/./b", "a/b"),
+        ("a/../b", "b"),
+        ("", "."),
+        ("/", "."),
+        ("C:\\x.py", "C:/x.py"),
+        ("-dash", "-dash"),
+    ],
+)
+def test_a_path_is_read_relative_to_the_root(given_path: str, shown: str) -> None:
+    assert clean(given_path) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("..", "path_outside_workspace"),
+        ("../x", "path_outside_workspace"),
+        ("a/../../x", "path_outside_workspace"),
+        ("..\\x", "path_outside_workspace"),
+        ("/../etc/passwd", "path_outside_workspace"),
+        ("a\0b", "invalid_path"),
+        ("a\ud800", "invalid_path"),
+        ("x" * 256, "path_too_long"),
+        ("中" * 86, "path_too_long"),
+        ("a/" * 2100, "path_too_long"),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_refused_with_its_code(path: str, code: str) -> None:
+    with pytest.raises(WorkspaceError) as caught:
+        clean(path)
+    assert caught.value.code == code
+    assert isinstance(caught.value, ValueError)
+
+
+@given(st.text(alphabet=st.sampled_from("ab./\\ ~\0é"), max_size=20))
+def test_no_path_leads_out_of_the_root(path: str) -> None:
+    try:
+        shown = clean(path)
+    except WorkspaceError:
+        return
+    assert not shown.startswith("/")
+    assert ".." not in shown.split("/")
+
+
+def test_a_link_is_followed_inside_and_refused_when_it_leads_out(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    (root / "real").mkdir(parents=True)
+    (root / "inner").symlink_to("real")
+    (root / "outer").symlink_to(tmp_path)
+    (root / "loop").symlink_to("loop")
+    place = locate(root, "inner/f.txt")
+    assert (place.shown, place.relative) == ("inner/f.txt", "real/f.txt")
+    for path in ("outer", "outer/x"):
+        with pytest.raises(WorkspaceError) as caught:
+            locate(root, path)
+        assert caught.value.code == "path_outside_workspace"
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        (".agentengine/x", True),
+        (".AgentEngine", True),
+        ("agentengine.yaml", True),
+        ("AGENTENGINE.YAML", True),
+        ("ksadk.yaml", True),
+        (".git/hooks/pre-commit", True),
+        (".git/hooks", True),
+        (".GIT/Config", True),
+        (".git", True),
+        (".git/HEAD", False),
+        (".git/configuration", False),
+        ("sub/agentengine.yaml", False),
+        ("src/.git/config", False),
+        (".github/config", False),
+    ],
+)
+def test_protected_places_are_told_by_their_path_from_the_root(path: str, protected: bool) -> None:
+    assert is_protected(path) is protected
+
+
+def test_a_link_does_not_open_a_protected_place(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".agentengine").mkdir()
+    (root / "agentengine.yaml").write_text("name: x\n")
+    (root / "hooks").symlink_to(".git/hooks")
+    (root / "inner").symlink_to(".agentengine")
+    (root / "plain.txt").symlink_to("agentengine.yaml")
+    for path in ("hooks/pre-commit", "plain.txt"):
+        with pytest.raises(WorkspaceError) as caught:
+            current_state(locate(root, path))
+        assert caught.value.code == "protected_path"
+    with pytest.raises(WorkspaceError) as caught:
+        locate(root, "inner/state")
+    assert caught.value.code == "protected_path"
