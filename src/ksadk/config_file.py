@@ -135,7 +135,7 @@ class _Reader:
         word = {"adk": "google-adk"}.get(word, word)
         if word not in FRAMEWORKS:
             raise self.fail(
-                node, f"{key}: {_shown(word)} is not known", did_you_mean(word, FRAMEWORKS).capitalize()
+                node, f"{key}: '{_shown(word)}' is not known", did_you_mean(word, FRAMEWORKS).capitalize()
             )
         return word
 

@@ -21,6 +21,7 @@ Severity = Literal["error", "warning"]
 
 _LONGEST_NAME_SHOWN = 60
 
+
 # What came before 1.0, by message and field, and what stands in its place now.
 _GONE: dict[tuple[str, str], str] = {
     ("AgentCard", "url"): (
@@ -75,7 +76,7 @@ def parse_issues(card: Members) -> Iterator[Issue]:
     try:
         ParseDict(card, AgentCard())
     except ParseError as error:
-        yield Issue("error", (), f"the SDK does not take the card: {shown(str(error))}", "")
+        yield Issue("error", (), f"the SDK does not take the card: {shown(str(error), 200)}", "")
 
 
 def _message_issues(kind: Descriptor, value: Members, path: Path) -> Iterator[Issue]:
@@ -187,8 +188,8 @@ def _leaf(path: Path) -> str:
     return f"{path[-2]}[{step}]" if isinstance(step, int) else shown(step)
 
 
-def shown(text: str) -> str:
+def shown(text: str, limit: int = _LONGEST_NAME_SHOWN) -> str:
     """A stranger's text on one line: control characters escaped, the middle of a long one left out."""
-    if len(text) > _LONGEST_NAME_SHOWN:
-        text = f"{text[: _LONGEST_NAME_SHOWN // 2]}...{text[-_LONGEST_NAME_SHOWN // 2 :]}"
+    if len(text) > limit:
+        text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

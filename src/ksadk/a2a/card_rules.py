@@ -75,7 +75,9 @@ def _url_issues(path: Path, url: str, *, is_called: bool) -> Iterator[Issue]:
         parts = split_http_url(url)
     except ValueError as error:
         fix = "Give an absolute URL such as https://agent.example.com/a2a/jsonrpc."
-        yield Issue("error", path, f"{path[-1]} '{shown(url)}' is no usable URL: {shown(str(error))}", fix)
+        yield Issue(
+            "error", path, f"{path[-1]} '{shown(url)}' is no usable URL: {shown(str(error), 200)}", fix
+        )
         return
     host = shown(parts.hostname or "")
     who = reach(parts.hostname or "")
@@ -93,7 +95,7 @@ def _url_issues(path: Path, url: str, *, is_called: bool) -> Iterator[Issue]:
 
 
 def _interfaces(card: Members) -> Iterator[Issue]:
-    seen: dict[tuple[object, ...], int] = {}
+    seen: dict[tuple[str, ...], str | int] = {}
     for path, interface in _find(card, "supportedInterfaces/*", dict):
         key = tuple(
             str(interface.get(name)) for name in ("url", "protocolBinding", "protocolVersion", "tenant")
@@ -101,7 +103,7 @@ def _interfaces(card: Members) -> Iterator[Issue]:
         if key in seen:
             first = f"supportedInterfaces[{seen[key]}]"
             yield Issue("warning", path, f"the same interface as {first}", "Remove one of them.")
-        seen.setdefault(key, int(path[-1]))
+        seen.setdefault(key, path[-1])
     for path, binding in _find(card, "supportedInterfaces/*/protocolBinding", str):
         if binding and binding not in _BINDINGS:
             near = difflib.get_close_matches(binding.upper().replace("-", ""), _BINDINGS, 1)

@@ -92,7 +92,8 @@ def detect_project(directory: Path) -> Project:
     source = _source(directory, merged, config)
     if not told and source is None:
         raise _not_found(directory)
-    merged = merged.over(source or _Facts())
+    if source is not None:  # which knows where the file was found
+        merged = replace(merged.over(source), entry=source.entry)
     name = merged.name or directory.resolve().name or "agent"
     return Project(
         directory, name, merged.description, merged.version, merged.framework,
@@ -145,11 +146,13 @@ def _pyproject(directory: Path) -> _Facts | None:
         return None
     import tomllib
 
+    text = read_text(path)
     try:
-        value = tomllib.loads(read_text(path))
+        value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise ProjectFileError(path, int(line[1]) if line else None, f"not TOML: {error}") from error
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1  # else it is "at end of document"
+        raise ProjectFileError(path, line, f"not TOML: {error}") from error
     except RecursionError as error:
         raise ProjectFileError(path, None, "nested too deeply") from error
     if "project" not in value:
