@@ -1,0 +1,196 @@
+"""The import paths and signatures that the documents promise.
+
+A function may take more than is promised, if what it adds comes after and has a default. `approval` is in no
+signature, because models are shown signatures; it is in the type stubs.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLSETS = ROOT / "src" / "ksadk" / "toolsets"
+
+PROMISED = {
+    "ksadk.toolsets": """
+        get_agentengine_tools(include=None, *, profile="default", mode="direct")
+        get_ksadk_builtin_tools(profile="coding")
+        describe_agentengine_tools(include=None, *, profile="default", mode="direct")
+        tool_dispatcher(action, tool_name=None, arguments=None, include=None, profile="default")
+        agentengine_tool_dispatcher(action, tool_name=None, arguments=None, include=None, profile="default")
+        tool_search(query, profile="coding", max_results=8, include_disabled=False)
+        builtin_tools_for_runtime(*, profile=None, mode=None)
+        builtin_tool_descriptors_for_runtime(*, profile=None, mode=None)
+        builtin_tools_mode()
+        builtin_tools_profile(default="default")
+        register_external_tools(tools, *, group="external", boundary="framework_managed_external_tool", \
+risk_level="medium", enabled=True)
+        clear_external_tools(group=None)
+        get_skill_tools()
+        get_workspace_tools()
+        get_platform_tools()
+        get_sandbox_tools()
+        get_web_tools()
+    """,
+    "ksadk.toolsets.platform": "component_status()",
+    "ksadk.toolsets.workspace": """
+        workspace_status()
+        list_workspace_files(path=".", glob=None, recursive=False, include_dirs=True, max_results=500, \
+sort_by="name")
+        read_workspace_file(path, start_line=None, end_line=None, max_chars=None, include_line_numbers=True)
+        write_workspace_file(path, content, overwrite=True, approval=None)
+        write_workspace_files(files, overwrite=True, approval=None)
+        edit_workspace_file(path, old_text, new_text, expected_replacements=1, replace_all=False, \
+approval=None)
+        multi_edit_workspace_file(path, edits, replace_all=False, approval=None)
+        lint_workspace_file(path, language="auto")
+        search_workspace_files(query, path=".", is_regex=False, glob=None, case_sensitive=False, \
+context_lines=0, max_results=100)
+        delete_workspace_file(path, approval=None)
+        workspace_root()
+        resolve_workspace_path(rel)
+        workspace_relative(path)
+    """,
+    "ksadk.toolsets.skills": """
+        get_skill_tools()
+        list_skills()
+        search_skills(query, max_results=10)
+        load_skill(skill_name)
+        execute_skills(workflow_prompt, skill_names=None, approval=None)
+    """,
+    "ksadk.toolsets.sandbox": """
+        sandbox_status()
+        run_command(command, cwd=None, timeout=None, env=None, background=False, approval=None)
+        run_code(code, language="python", timeout=None, env=None, approval=None)
+    """,
+    "ksadk.toolsets.web": """
+        web_fetch(url, max_chars=None, timeout=30)
+        web_search(query, max_results=5, recency_days=None)
+    """,
+    "ksadk.tools.gateway": """
+        ToolPolicy(risk_level="low", side_effects=(), approval_scopes=(), approval_exempt=False, \
+requires_approval=None)
+        ToolGateway(policies=None)
+        default_tool_gateway(policies=None)
+        tool_policy_requires_approval(policy, *, approval_mode=None)
+        normalize_tool_approval_mode(value=None)
+        tool_approval_capability()
+        build_tool_receipt_idempotency_key(*, session_id, run_id, checkpoint_id=None, tool_call_id=None, \
+tool_name, tool_args=None)
+        approval_interrupt_info_from_result(result, *, fallback_tool_name="tool", tool_args=None, run_id=None)
+    """,
+    "ksadk.tools.result_budget": """
+        ToolResultBudget(max_chars=50000, preview_chars=8000, persist_threshold_chars=50000, persist_dir=None)
+        default_tool_result_budget(*, max_chars=None, preview_chars=None, persist_threshold_chars=None)
+        budget_tool_output(*, tool_name, field_name, value, metadata=None, budget=None)
+        budget_text_fields(payload, *, tool_name, fields, metadata=None, budget=None)
+    """,
+    "ksadk.runtime_context": """
+        get_current_invocation_context()
+        get_current_invocation_context_or_default()
+        get_current_account_id(default="")
+        get_current_user_id()
+        get_current_tool_execution_context_or_default()
+        platform_invocation_scope(context)
+        tool_execution_scope(session_id, run_id=None, invocation_id=None)
+        ToolExecutionContext(session_id="", run_id="", invocation_id="")
+    """,
+    "ksadk.sessions": "resolve_local_session_dir()",
+    "ksadk.a2a": """
+        build_agent_card(*, name, base_url, description="", version="1.0.0", skills=None, streaming=True, \
+provider=None)
+    """,
+}
+SIGNATURES = [
+    pytest.param(module, line.strip(), id=f"{module}.{line.strip().partition('(')[0]}")
+    for module, lines in PROMISED.items()
+    for line in lines.strip().splitlines()
+]
+REQUIRED = object()
+
+
+def parameters(signature: str) -> tuple[str, dict[str, tuple[bool, object]]]:
+    """A written signature: the function's name, and for each parameter whether it is keyword-only and its
+    default."""
+    node = ast.parse(f"def {signature}: ...").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return node.name, of_arguments(node.args)
+
+
+def of_arguments(arguments: ast.arguments) -> dict[str, tuple[bool, object]]:
+    bare: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
+    found = {
+        argument.arg: (False, REQUIRED if default is None else ast.literal_eval(default))
+        for argument, default in zip(arguments.args, [*bare, *arguments.defaults], strict=True)
+    }
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found[argument.arg] = (True, REQUIRED if default is None else ast.literal_eval(default))
+    return found
+
+
+@pytest.mark.parametrize(("module", "signature"), SIGNATURES)
+def test_a_promised_name_is_there_with_its_signature(module: str, signature: str) -> None:
+    name, promised = parameters(signature)
+    promised.pop("approval", None)
+    actual = inspect.signature(getattr(importlib.import_module(module), name)).parameters
+    assert "approval" not in actual
+    assert list(actual)[: len(promised)] == list(promised)
+    for parameter, (keyword_only, default) in promised.items():
+        found = actual[parameter]
+        assert (found.kind is found.KEYWORD_ONLY) == keyword_only, parameter
+        assert (REQUIRED if found.default is found.empty else found.default) == default, parameter
+    for extra in list(actual.values())[len(promised) :]:
+        assert extra.default is not extra.empty, extra.name
+
+
+STUBBED = [
+    item for item in SIGNATURES if str(item.values[0]).split(".")[-1] in {"workspace", "skills", "sandbox"}
+]
+
+
+@pytest.mark.parametrize(("module", "signature"), STUBBED)
+def test_a_stub_shows_what_a_call_takes(module: str, signature: str) -> None:
+    name, promised = parameters(signature)
+    tree = ast.parse((TOOLSETS / f"{module.split('.')[-1]}.pyi").read_text(encoding="utf-8"))
+    written = {node.name: of_arguments(node.args) for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert ("approval" in written[name]) == ("approval" in promised)
+    assert list(written[name])[: len(promised) - 1] == list(promised)[:-1]
+    if "approval" in promised:
+        assert list(written[name].items())[-1] == ("approval", (True, None))
+
+
+def test_the_stubs_are_current() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "stubs.py"), "--check"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr + "run: python scripts/stubs.py"
+
+
+def test_invoke_takes_what_is_promised() -> None:
+    from ksadk.tools.gateway import ToolGateway
+
+    taken = inspect.signature(ToolGateway.invoke).parameters
+    assert list(taken) == ["self", "tool_name", "func", "args", "approval", "kwargs"]
+    assert taken["approval"].default is None
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("ksadk.runtime_context", "PlatformInvocationContext"),
+        ("ksadk.toolsets.sandbox", "get_sandbox_tools"),
+        ("ksadk.toolsets.web", "get_web_tools"),
+        ("ksadk.toolsets.platform", "get_platform_tools"),
+        ("ksadk.toolsets.workspace", "get_workspace_tools"),
+    ],
+)
+def test_a_promised_name_is_there(module: str, name: str) -> None:
+    assert callable(getattr(importlib.import_module(module), name))
