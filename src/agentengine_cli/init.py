@@ -100,7 +100,7 @@ def _refuse_existing(directory: Path, files: list[str], *, force: bool) -> None:
 
 def _gitignore(path: Path) -> dict[str, str]:
     """The .gitignore to write, with what is in it already; nothing where it needs no change."""
-    present = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    present = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
     if any(line.strip().rstrip("/") in {".agentengine", "/.agentengine"} for line in present.splitlines()):
         return {}
     separator = "" if not present or present.endswith("\n") else "\n"

@@ -234,7 +234,7 @@ def test_half_a_character_is_an_error_wherever_it_is() -> None:
 
 
 def test_a_flood_of_findings_is_cut() -> None:
-    flood = json.dumps({f"k{number}": number for number in range(20_000)})
+    flood = json.dumps({f"k{number}": number for number in range(2_000)})
     assert len(check_card(flood)) == 200
 
 
