@@ -282,7 +282,8 @@ def test_no_configuration_makes_the_reader_fail(
 
 PIECES = [
     "name", "skills", "id", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&a ", "*a", "!!str ", "'", '"',
-    "? ", "#", "%YAML 1.1\n", "---\n", "<<: ", "~", "1", "!!python/object:os.system ", "\t", "!<", "@", "|", ">\n",
+    "? ", "#", "%YAML 1.1\n", "---\n", "<<: ", "~", "1",
+    "!!python/object:os.system ", "\t", "!<", "@", "|", ">\n",
 ]  # fmt: skip
 YAML_PIECES = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ksadk.a2a import json_text
-from ksadk.a2a.card_fields import Issue, field_issues, parse_issues
+from ksadk.a2a.card_fields import Issue, Severity, field_issues, parse_issues
 from ksadk.a2a.card_rules import rule_issues
 from ksadk.a2a.json_text import JsonError, Members, Path, Position
 
@@ -24,7 +24,7 @@ class Finding:
     `pointer` is the JSON Pointer (RFC 6901) of the value; that of a missing field says where it belongs.
     """
 
-    severity: Literal["error", "warning"]
+    severity: Severity
     line: int | None
     column: int | None
     pointer: str
