@@ -181,9 +181,13 @@ def _read_worker(record: Any) -> Iterator[Hit]:
 def _read_ripgrep(record: Any) -> Iterator[Hit]:
     if record["type"] == "match":
         data = record["data"]
-        first = data["submatches"][0] if data["submatches"] else {"start": 0, "end": 0}
         path = os.fsdecode(_bytes_of(data["path"])).removeprefix("./")
-        yield Hit(path, data["line_number"], first["start"], first["end"])
+        if data["submatches"]:
+            first = data["submatches"][0]
+            start, end = first["start"], first["end"]
+        else:  # an empty match at the very end of a file is found, but not placed
+            start = end = len(_bytes_of(data["lines"]))
+        yield Hit(path, data["line_number"], start, end)
 
 
 def _bytes_of(value: dict[str, str]) -> bytes:

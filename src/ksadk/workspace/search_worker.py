@@ -32,6 +32,7 @@ def main() -> None:
                 left -= 1
                 if not left:
                     break
+        sys.stdout.flush()  # what was found is kept if the next file is the one that never ends
     print('"done"')  # noqa: T201
 
 

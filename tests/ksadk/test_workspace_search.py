@@ -1,0 +1,365 @@
+"""Search finds the same lines with ripgrep and without it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ksadk.workspace import patterns
+from ksadk.workspace.engines import Engine, best_engine, python_engine, ripgrep_engine
+from ksadk.workspace.paths import WorkspaceError
+from ksadk.workspace.searching import Query, search
+
+RG = shutil.which("rg")
+
+
+@pytest.fixture(params=["python", "rg"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "python":
+        return python_engine()
+    return _ripgrep()
+
+
+def _ripgrep() -> Engine:
+    if RG is None:
+        pytest.skip("ripgrep is not installed")
+    return ripgrep_engine(Path(RG).resolve())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = (tmp_path / "root").resolve()
+    path.mkdir()
+    return path
+
+
+def put(root: Path, **files: bytes) -> None:
+    for name, data in files.items():
+        (root / name.replace("__", ".")).write_bytes(data)
+
+
+def lines(result: dict[str, Any]) -> list[tuple[str, int, str]]:
+    return [(match["path"], match["line"], match["text"]) for match in result["results"]]
+
+
+CONTENT = {
+    "bom__txt": b"\xef\xbb\xbfhello\r\nneedle\r\n",
+    "form__txt": b"a\n\x0cb\x0b\xc2\x85\xe2\x80\xa8c\nTARGET\n",
+    "latin__txt": b"caf\xe9 needle\n",
+    "brace__txt": b"call(a{ b)\n\\bhello\\b C:\\Users\n",
+    "pipe__txt": b"deepseek\narxiv\nother\n",
+    "dash__txt": b"option -x here\n",
+    "case__txt": "Straße ÄÖÜ Привет NEEDLE\n".encode(),
+    "lone__txt": b"a\rb\nc\r",
+    "plain": b"no newline at the end needle",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "is_regex", "found"),
+    [
+        ("needle", False, [("bom.txt", 2), ("case.txt", 1), ("latin.txt", 1), ("plain", 1)]),
+        ("^hello", True, [("bom.txt", 1)]),
+        ("needle$", True, [("bom.txt", 2), ("case.txt", 1), ("latin.txt", 1), ("plain", 1)]),
+        ("TARGET", False, [("form.txt", 3)]),
+        ("deepseek|arxiv", True, [("pipe.txt", 1), ("pipe.txt", 2)]),
+        ("deepseek|arxiv", False, []),
+        ("-x", False, [("dash.txt", 1)]),
+        ("--pre=sh", False, []),
+        ("a{", False, [("brace.txt", 1)]),
+        ("\\bhello\\b", False, [("brace.txt", 2)]),
+        ("C:\\Users", False, [("brace.txt", 2)]),
+        ("\\bhello\\b", True, [("bom.txt", 1)]),
+        ("äöü привет", False, [("case.txt", 1)]),
+        ("[а-я]{3}", True, [("case.txt", 1)]),
+        ("caf. n", True, []),
+        ("^b", True, []),
+        ("a$", True, [("form.txt", 1)]),
+        ("^c$", True, [("lone.txt", 2)]),
+        ("[^a-z]at the end", True, [("plain", 1)]),
+        ("(?:no|yes) new\\w+ at", True, [("plain", 1)]),
+        ("\\x6eo newline", True, [("plain", 1)]),
+        ("[]x]eepseek|[d\\]]eepseek", True, [("pipe.txt", 1)]),
+    ],
+)
+def test_both_engines_find_the_same_lines(
+    root: Path, engine: Engine, query: str, is_regex: bool, found: list[tuple[str, int]]
+) -> None:
+    put(root, **CONTENT)
+    result = search(root, Query(query, is_regex=is_regex), engine)
+    assert [(match["path"], match["line"]) for match in result["results"]] == found
+    assert result["match_count"] == len(found)
+    assert result["files_searched"] == len(CONTENT)
+    assert result["search_backend"] == engine.name
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("(", "invalid_regex"),
+        (")", "invalid_regex"),
+        ("[a", "invalid_regex"),
+        ("*a", "invalid_regex"),
+        ("a\\", "invalid_regex"),
+        ("a{3,2}", "invalid_regex"),
+        ("[z-a]", "invalid_regex"),
+        ("a{", "unsupported_regex"),
+        ("\\pL", "unsupported_regex"),
+        ("\\z", "unsupported_regex"),
+        ("\\Z", "unsupported_regex"),
+        ("x(?i)y", "unsupported_regex"),
+        ("(?=a)", "unsupported_regex"),
+        ("(?P<a>b)", "unsupported_regex"),
+        ("(a)\\1", "unsupported_regex"),
+        ("[[:alpha:]]", "unsupported_regex"),
+        ("[a&&b]", "unsupported_regex"),
+        ("a++", "unsupported_regex"),
+        ("a**", "unsupported_regex"),
+        ("^*", "unsupported_regex"),
+        ("a{2000}", "unsupported_regex"),
+        ("(a{100}){100}", "unsupported_regex"),
+        ("(" * 60 + ")" * 60, "unsupported_regex"),
+        ("\\n", "unsupported_regex"),
+        ("a\nb", "invalid_query"),
+        ("a\0", "invalid_query"),
+        ("a\ud800", "invalid_query"),
+        ("x" * 2001, "invalid_query"),
+        ("", "query_required"),
+    ],
+)
+def test_a_pattern_that_the_engines_would_read_apart_is_refused_by_both(
+    root: Path, engine: Engine, query: str, code: str
+) -> None:
+    with pytest.raises(WorkspaceError) as caught:
+        search(root, Query(query, is_regex=True), engine)
+    assert caught.value.code == code
+
+
+def test_a_query_is_never_an_option(root: Path, engine: Engine, tmp_path: Path) -> None:
+    put(root, script=f"touch {tmp_path}/ran\n".encode())
+    for query in ("--pre=sh", "--pre", "-f/etc/passwd", "--hostname-bin=sh"):
+        assert search(root, Query(query, glob="*"), engine)["results"] == []
+    assert not (tmp_path / "ran").exists()
+
+
+def test_names_that_look_like_something_else_are_found(root: Path, engine: Engine) -> None:
+    for name in ("-", "--files", "a:1:b.txt", "with\nnewline", "C:\\x.py"):
+        (root / name).write_bytes(b"needle\n")
+    (root / "caf\udce9").write_bytes(b"needle\n")
+    found = [match["path"] for match in search(root, Query("needle"), engine)["results"]]
+    assert found == ["-", "--files", "C:\\x.py", "a:1:b.txt", "caf\ufffd", "with\nnewline"]
+
+
+def test_hidden_files_are_searched_and_gits_are_not(root: Path, engine: Engine) -> None:
+    for name in (".github/w.yml", ".env.example", ".git/HEAD", ".agentengine/state", "sub/.git/HEAD"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"needle\n")
+    found = [match["path"] for match in search(root, Query("needle"), engine)["results"]]
+    assert found == [".env.example", ".github/w.yml"]
+
+
+def test_ignore_files_count_and_nothing_searched_is_said(root: Path, engine: Engine) -> None:
+    put(root, __gitignore=b".*\n*.txt\n", a__txt=b"needle\n")
+    result = search(root, Query("needle"), engine)
+    assert (result["results"], result["files_searched"], result["skipped"]["ignored"]) == ([], 0, 2)
+    assert "No file was searched (2 left out by .gitignore or .ignore)" in result["note"]
+    assert lines(search(root, Query("needle", "a.txt"), engine)) == [("a.txt", 1, "needle")]
+    put(root, b__md=b"nothing\n")
+    assert "note" not in search(root, Query("needle"), engine)
+
+
+def test_the_rules_of_the_root_hold_in_a_directory_that_is_searched(root: Path, engine: Engine) -> None:
+    (root / "sub").mkdir()
+    put(root, __gitignore=b"/sub/*.log\n")
+    (root / "sub" / "a.log").write_bytes(b"needle\n")
+    (root / "sub" / "a.txt").write_bytes(b"needle\n")
+    assert lines(search(root, Query("needle", "sub"), engine)) == [("sub/a.txt", 1, "needle")]
+
+
+def test_large_and_binary_files_and_links_are_left_out(root: Path, engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_bytes(b"needle\n")
+    put(root, big=b"needle\n" + b"x" * (1024 * 1024), exact=b"needle\n" + b"x" * (1024 * 1024 - 7))
+    put(root, binary=b"\0\nneedle\n", wide="needle\n".encode("utf-16"))
+    (root / "link").symlink_to(tmp_path / "outside.txt")
+    (root / "up").symlink_to(tmp_path)
+    (root / "dangling").symlink_to("nowhere")
+    result = search(root, Query("needle", context_lines=1), engine)
+    assert [match["path"] for match in result["results"]] == ["exact"]
+    assert result["skipped"] == {"ignored": 0, "large_files": 1, "links": 3, "unreadable": 0}
+
+
+def test_a_long_line_is_shown_around_its_match(root: Path, engine: Engine) -> None:
+    put(root, minified=("é" * 200_000 + "needle" + "y" * 200_000).encode())
+    [match] = search(root, Query("needle"), engine)["results"]
+    assert "needle" in match["text"]
+    assert len(match["text"]) < 600
+    assert (match["line_truncated"], match["column"]) == (True, 200_001)
+
+
+def test_context_is_cut_at_the_ends_of_the_file(root: Path, engine: Engine) -> None:
+    put(root, f=b"one\r\ntwo\r\nneedle\r\nfour")
+    [match] = search(root, Query("needle", context_lines=5), engine)["results"]
+    assert (match["context_before"], match["context_after"]) == (["one", "two"], ["four"])
+    assert match["snippet"] == "one\ntwo\nneedle\nfour"
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(root: Path, engine: Engine) -> None:
+    put(root, f=b"caf\xe9 needle\n")
+    [match] = search(root, Query("needle"), engine)["results"]
+    assert (match["text"], match["not_utf8"], match["column"]) == ("caf\ufffd needle", True, 6)
+
+
+def test_results_come_by_path_and_line_and_end_at_the_limit(root: Path, engine: Engine) -> None:
+    for number in range(300):
+        (root / f"{number:03}.txt").write_bytes(b"needle\nneedle\n")
+    result = search(root, Query("needle", max_results=5), engine)
+    assert [(m["path"], m["line"]) for m in result["results"]] == [
+        ("000.txt", 1), ("000.txt", 2), ("001.txt", 1), ("001.txt", 2), ("002.txt", 1),
+    ]  # fmt: skip
+    assert result["truncated"] is True
+    everything = search(root, Query("needle", max_results=600), engine)
+    assert (everything["match_count"], everything["truncated"]) == (600, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "glob", "code"),
+    [
+        ("gone", None, "not_found"),
+        ("../x", None, "path_outside_workspace"),
+        (".", "", "invalid_glob"),
+        ("f/x", None, "not_a_directory"),
+        (".agentengine", None, "protected_path"),
+        ("fifo", None, "not_a_regular_file"),
+    ],
+)
+def test_a_place_that_cannot_be_searched_is_an_error(
+    root: Path, engine: Engine, path: str, glob: str | None, code: str
+) -> None:
+    put(root, f=b"x")
+    os.mkfifo(root / "fifo")
+    with pytest.raises(WorkspaceError) as caught:
+        search(root, Query("x", path, glob=glob), engine)
+    assert caught.value.code == code
+
+
+def test_an_explosive_expression_is_stopped_and_freezes_nobody(root: Path) -> None:
+    put(root, f=b"a" * 40 + b"!")
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.01):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        with pytest.raises(WorkspaceError) as caught:
+            search(root, Query("(a+)+$", is_regex=True), python_engine(), seconds=0.5)
+    finally:
+        stop.set()
+        thread.join()
+    assert caught.value.code == "search_timeout"
+    assert len(ticks) > 20
+
+
+def test_what_was_found_before_time_ran_out_is_given(root: Path) -> None:
+    put(root, a=b"aaa\n", b=b"a" * 40 + b"!")
+    result = search(root, Query("(a+)+$", is_regex=True), python_engine(), seconds=0.5)
+    assert lines(result) == [("a", 1, "aaa")]
+    assert (result["truncated"], result["timed_out"]) == (True, True)
+
+
+def test_a_program_called_rg_inside_the_workspace_is_not_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = root / "rg"
+    program.write_text("#!/bin/sh\ntouch ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(root))
+    assert best_engine(root).name == "python"
+    monkeypatch.setenv("PATH", ".")
+    monkeypatch.chdir(root)
+    assert best_engine(root).name == "python"
+
+
+ATOMS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "é",
+        "ß",
+        ".",
+        "\\w",
+        "\\W",
+        "\\d",
+        "\\s",
+        "\\S",
+        "\\b",
+        "^",
+        "$",
+        "[ab]",
+        "[^a]",
+        "[a-é]",
+        "\\.",
+        "#",
+        "&",
+    ]
+)
+
+
+def _nest(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    quantified = st.tuples(inner, st.sampled_from(["", "?", "{1,2}", "+?"])).map("".join)
+    return st.lists(quantified, min_size=1, max_size=3).map("".join) | st.tuples(inner, inner).map(
+        lambda pair: f"(?:{pair[0]}|{pair[1]})"
+    )
+
+
+REGEXES = st.recursive(ATOMS, _nest, max_leaves=5)
+BYTES = b"a|b|A|\xc3\xa9|\xc3\x9f|\xe9|1| |.|#|\r|\n|\r\n|\x0c|_".split(b"|")
+TEXTS = st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=REGEXES, texts=st.lists(TEXTS, min_size=1, max_size=4), case_sensitive=st.booleans())
+def test_the_engines_agree_on_any_expression_and_text(
+    root: Path, query: str, texts: list[bytes], case_sensitive: bool
+) -> None:
+    for number, text in enumerate(texts):
+        (root / f"{number}.txt").write_bytes(text)
+    for number in range(len(texts), 4):
+        (root / f"{number}.txt").unlink(missing_ok=True)
+    what = Query(query, is_regex=True, case_sensitive=case_sensitive, context_lines=1)
+    found = [
+        _outcome(lambda engine=engine: search(root, what, engine)) for engine in (python_engine(), _ripgrep())
+    ]
+    assert found[0] == found[1]
+
+
+def _outcome(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        result = call()
+    except WorkspaceError as error:
+        return error.to_result()
+    return {key: value for key, value in result.items() if key != "search_backend"}
+
+
+@given(st.text(alphabet=st.sampled_from("ab()[]{}|^$*+?\\-&~:,0129.wdbxnpZ<é"), max_size=15))
+def test_any_expression_is_either_refused_or_one_that_python_takes(query: str) -> None:
+    try:
+        written = patterns.regex(query, case_sensitive=False)
+    except WorkspaceError as error:
+        assert error.code in {"invalid_regex", "unsupported_regex", "query_required"}
+        return
+    re.compile(written.python)
