@@ -69,9 +69,9 @@ def approve(
             code="approval_inside_tool",
             hint="A person has to approve: run it in a terminal of your own.",
         )
-    from agentengine_cli import approval
+    from agentengine_cli.terminal import at_terminal
 
-    if not approval.at_terminal():
+    if not at_terminal():
         raise KsadkError(
             "approving needs a terminal",
             code="no_terminal",
@@ -83,6 +83,8 @@ def approve(
             code="approval_decided",
             hint="Only a request that waits can be approved.",
         )
+    from agentengine_cli import approval
+
     prompt = approval.Prompt(keys="yenf?q")
     decision = Decision("edit", arguments=approval.edit_arguments(request)) if edit else prompt(request)
     while decision.verdict == "edit":

@@ -96,7 +96,7 @@ def builtin_tool(name: str) -> Tool:
 @contextmanager
 def call_scope(named: str) -> Iterator[ToolGateway]:
     """The gateway, session and workspace of a command that names one tool."""
-    from agentengine_cli.approval import session_key
+    from agentengine_cli.terminal import session_key
 
     chosen = options()
     if chosen.yes and Settings.from_env().inside_tool:
@@ -145,14 +145,15 @@ class _Asker:
         self._prompt: Any = None
 
     def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
-        from agentengine_cli import approval
+        from agentengine_cli.terminal import at_terminal
         from ksadk.tools.approvals import Decision
 
         if self._options.yes and request.tool_name == self._named:
             return Decision("approve", by="--yes")
+        if not self._options.no_input and at_terminal():
+            from agentengine_cli.approval import Prompt
 
-        if not self._options.no_input and approval.at_terminal():
-            self._prompt = self._prompt or approval.Prompt()
+            self._prompt = self._prompt or Prompt()
             decision: Decision = self._prompt(request, note)
             return decision
         return self._wait(request) if self._options.wait else Decision("nobody")
