@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from contextvars import copy_context
@@ -80,9 +81,12 @@ def _run(arguments: list[str]) -> int:
         return 0
 
 
+_JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json)\n")
+
+
 def _misused(error: TyperException, arguments: list[str]) -> int:
     """A command line that does not parse, reported before the command could say that it wanted JSON."""
-    if "--json" in arguments or " -o json" in f" {' '.join(arguments)}":
+    if _JSON.search("\n".join(["", *arguments, ""])):
         output.json_wanted.set(True)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "agentengine"

@@ -29,14 +29,13 @@ json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 
 
 def write(text: str) -> None:
-    """Data, to stdout. A reader that has gone away ends the program quietly."""
+    """Data, to stdout. That a reader has gone away is no error."""
     shown = visible(text, keep="\n\t") if sys.stdout.isatty() else text
     try:
         sys.stdout.write(shown)
         sys.stdout.flush()
     except BrokenPipeError:
         close_stdout()
-        raise typer.Exit(0) from None
 
 
 def write_json(value: Any) -> None:
@@ -50,14 +49,20 @@ def write_json(value: Any) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         close_stdout()
-        raise typer.Exit(0) from None
 
 
 def say(text: str) -> None:
     """Words for a person, to stderr."""
     shown = visible(text, keep="\n\t") if sys.stderr.isatty() else text
-    sys.stderr.write(shown + "\n")
-    sys.stderr.flush()
+    _to_stderr(shown + "\n")
+
+
+def _to_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def close_stdout() -> None:
@@ -143,10 +148,10 @@ def report_words(code: str, message: str, hint: str | None) -> int:
 def say_error(message: str, hint: str | None) -> None:
     """The two lines of an error."""
     label = "\033[31merror:\033[0m" if colour(sys.stderr) else "error:"
-    sys.stderr.write(f"{label} {visible(message, keep=chr(10))}\n")
+    text = f"{label} {visible(message, keep=chr(10))}\n"
     if hint:
-        sys.stderr.write(f"hint: {visible(hint, keep=chr(10))}\n")
-    sys.stderr.flush()
+        text += f"hint: {visible(hint, keep=chr(10))}\n"
+    _to_stderr(text)
 
 
 def colour(stream: TextIO) -> bool:
