@@ -140,6 +140,18 @@ def test_a_rare_word_counts_more_than_a_common_one() -> None:
     assert len(index.search("get", 10)) == 4
 
 
+def test_a_word_that_nearly_every_tool_holds_is_read_only_where_nothing_else_is() -> None:
+    documents = [Document(f"t{number}", "Tells the owner.") for number in range(1_200)]
+    index = ToolIndex([*documents, Document("find_owner"), Document("zz", "The owner of an invoice.")])
+
+    def found(query: str) -> list[str]:
+        return [index.documents[hit.position].name for hit in index.search(query, 2)]
+
+    assert found("owner") == ["find_owner"]
+    assert found("owner invoice") == ["zz", "find_owner"]
+    assert found("tells") == ["t0", "t1"]
+
+
 @given(st.text(max_size=200))
 def test_any_query_is_answered_and_the_best_come_first(query: str) -> None:
     index = ToolIndex(

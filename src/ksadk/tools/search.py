@@ -15,6 +15,7 @@ NAME, SUMMARY, ARGUMENT, GROUP, TEXT = 4.0, 1.6, 1.2, 1.2, 1.0
 
 _SYNONYM = 0.7
 _READ_WORDS = 16
+_MANY = 500
 _INDEXED_CHARS = 2_000
 """How much of a description is read; the rest of a long one says little about what a tool is for."""
 
@@ -84,8 +85,14 @@ class ToolIndex:
     _weights: list[dict[str, float]] = field(init=False)
     _postings: dict[str, dict[float, list[int]]] = field(init=False)
     """For each term the positions that hold it, by what it is worth there."""
+    _rank: list[int] = field(init=False)
+    """The place of each document in the order of names."""
 
     def __post_init__(self) -> None:
+        by_name = sorted(range(len(self.documents)), key=lambda position: self.documents[position].name)
+        self._rank = [0] * len(by_name)
+        for place, position in enumerate(by_name):
+            self._rank[position] = place
         self._weights = [_weigh(document) for document in self.documents]
         self._postings = {}
         for position, weights in enumerate(self._weights):
@@ -96,32 +103,49 @@ class ToolIndex:
         """The best `limit` documents, best first, equal ones by name; `without` leaves positions out.
 
         A document scores, for each word of the query, its best match; rare words count more than common
-        ones. Words after the first sixteen are not read.
+        ones. Words after the first sixteen are not read, nor, unless there are no others, those that most
+        of a great many documents hold.
         """
         words = _query_words(query)[:_READ_WORDS]
+        scores = self._scores(words, _MANY) or self._scores(words[:1], len(self.documents))
+        for position in without:
+            scores.pop(position, None)
+        best = sorted(
+            self._best(scores, limit), key=lambda position: (-scores[position], self._rank[position])
+        )
+        return [Hit(position, round(scores[position], 3), self._reason(position, words)) for position in best]
+
+    def _scores(self, words: list[dict[str, float]], many: int) -> dict[int, float]:
         scores: dict[int, float] = {}
         for word in words:
-            found = self._word_scores(word)
+            found = self._word_scores(word, many)
             if len(found) > len(scores):
                 found, scores = scores, found
             for position, score in found.items():
                 scores[position] = scores.get(position, 0.0) + score
-        for position in without:
-            scores.pop(position, None)
-        if len(scores) > limit:
-            least = heapq.nlargest(limit, scores.values())[-1]
-            scores = {position: score for position, score in scores.items() if score >= least}
-        names = self.documents
-        best = sorted(scores.items(), key=lambda item: (-item[1], names[item[0]].name))[:limit]
-        return [Hit(position, round(score, 3), self._reason(position, words)) for position, score in best]
+        return scores
 
-    def _word_scores(self, word: dict[str, float]) -> dict[int, float]:
+    def _best(self, scores: dict[int, float], limit: int) -> Iterable[int]:
+        """The positions of the best, in no order: of equal ones at the end, the first by name."""
+        if len(scores) <= limit:
+            return scores
+        least = heapq.nlargest(limit, scores.values())[-1]
+        better = [position for position, score in scores.items() if score > least]
+        equal = [position for position, score in scores.items() if score == least]
+        return better + heapq.nsmallest(limit - len(better), equal, key=self._rank.__getitem__)
+
+    def _word_scores(self, word: dict[str, float], many: int) -> dict[int, float]:
+        """The best score of a word in each document that it is in. A term that `many` documents hold, and
+        most of them, says something only where it is part of a name."""
         groups: list[tuple[float, list[int]]] = []
         for term, share in word.items():
             postings = self._postings.get(term, {})
             count = sum(map(len, postings.values()))
             rarity = math.log(1 + len(self.documents) / count) if count else 0.0
-            groups += [(share * rarity * worth, positions) for worth, positions in postings.items()]
+            least = NAME if count > max(many, len(self.documents) // 2) else 0.0
+            groups += [
+                (share * rarity * worth, positions) for worth, positions in postings.items() if worth >= least
+            ]
         best: dict[int, float] = {}
         for score, positions in sorted(groups):  # later, better scores overwrite earlier ones
             best.update(dict.fromkeys(positions, score))
@@ -144,15 +168,15 @@ class ToolIndex:
 
 def _weigh(document: Document) -> dict[str, float]:
     """Each term of a document and what it is worth there: later, better places overwrite earlier ones."""
-    description = document.description[:_INDEXED_CHARS]
-    weights = dict.fromkeys(_terms(description), TEXT)
+    summary, _, rest = document.description[:_INDEXED_CHARS].partition("\n")
+    weights = dict.fromkeys(_terms(rest), TEXT)
     for text, worth in (
         (" ".join(document.arguments), ARGUMENT),
         (document.group, GROUP),
-        (description.partition("\n")[0], SUMMARY),
+        (summary, SUMMARY),
     ):
         weights.update(dict.fromkeys(_terms(text), worth))
-    name = list(_terms(document.name))
+    name = _terms(document.name)
     # Of two names that hold a word, the shorter one is more about it.
     weights.update(dict.fromkeys(name, NAME + 1 / (len(name) + 1)))
     if document.prior != 1.0:
@@ -160,9 +184,8 @@ def _weigh(document: Document) -> dict[str, float]:
     return weights
 
 
-def _terms(text: str) -> Iterable[str]:
-    for part in _PARTS.findall(text):
-        yield from _terms_of(part)
+def _terms(text: str) -> list[str]:
+    return [term for part in _PARTS.findall(text) for term in _terms_of(part)]
 
 
 @functools.lru_cache(maxsize=16_384)

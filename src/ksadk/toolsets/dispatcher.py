@@ -133,10 +133,10 @@ def _dispatch(
         )  # fmt: skip
     tools = _dispatched(None if include is None else _frozen(include), profile)
     if action == "list":
-        return {"ok": True, "tools": [_spec(tool) for tool in tools.values()], "tool_count": len(tools)}
+        return {"ok": True, "tools": _specs(tools.values()), "tool_count": len(tools)}
     tool = _target(tools, tool_name)
     if action == "describe":
-        return {"ok": True, "tool": {**_spec(tool), "parameters": tool.parameters.json_schema}}
+        return {"ok": True, "tool": {**_specs([tool])[0], "parameters": tool.parameters.json_schema}}
     given = read_arguments(arguments)
     if not tool.enabled():
         raise KsadkError(
@@ -177,8 +177,12 @@ def _dispatched(include: tuple[str, ...] | None, profile: str) -> dict[str, Tool
     return {tool.name: tool for tool in selection.select(include, profile) if tool.name not in DISPATCHERS}
 
 
-def _spec(tool: Tool) -> dict[str, Any]:
-    return {**selection.descriptor(tool), "args": selection.argument_names(tool)}
+def _specs(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    tools = list(tools)
+    specs = selection.descriptors(tools)
+    for tool, spec in zip(tools, specs, strict=True):
+        spec["args"] = selection.argument_names(tool)
+    return specs
 
 
 def _found(tool: Tool) -> dict[str, Any]:

@@ -71,15 +71,11 @@ def for_mode(
     return select(include, profile)
 
 
-def descriptor(tool: Tool) -> dict[str, Any]:
-    """What is told of a tool: the part that never changes, and what holds now."""
-    fixed = _fixed(tool)
-    described = {key: list(value) if isinstance(value, list) else value for key, value in fixed.items()}
-    described["requires_approval"] = current_gateway().requires_approval(tool)
-    described["enabled"] = tool.enabled()
-    for key, value in tool.facts.items():
-        described[key] = value() if callable(value) else value
-    return described
+def descriptors(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """What is told of each tool: the part that never changes, and what holds now."""
+    gateway = current_gateway()
+    asks = gateway.approval_mode() != "off"
+    return [_described(tool, asks and gateway.requires_approval(tool)) for tool in tools]
 
 
 def argument_names(tool: Tool) -> list[str]:
@@ -95,17 +91,17 @@ def describe_agentengine_tools(
     `include` may also name a group of external tools, and `mcp`: all groups that begin with `mcp:`.
     """
     if include is None:
-        return [descriptor(tool) for tool in for_mode(None, profile, mode)]
+        return descriptors(for_mode(None, profile, mode))
     words = [include] if isinstance(include, str) else list(include)
     if _mode(mode) != "direct":
         ours = [word for word in words if not _is_external(word)]
         return [
-            *(descriptor(tool) for tool in for_mode(ours, profile, mode)),
+            *descriptors(for_mode(ours, profile, mode)),
             *(item for word in words if _is_external(word) for item in external.in_group(word)),
         ]
     described: dict[tuple[str, str], dict[str, Any]] = {}
     for word in words:
-        items = external.in_group(word) if _is_external(word) else map(descriptor, select(word))
+        items = external.in_group(word) if _is_external(word) else descriptors(select(word))
         for item in items:
             described.setdefault((item["group"], item["name"]), item)
     return list(described.values())
@@ -195,6 +191,17 @@ def _mode(word: str) -> str:
         raise SettingsError(f"the tools mode {word!r} cannot be used: {error}") from None
 
 
+def _described(tool: Tool, requires_approval: bool) -> dict[str, Any]:
+    described = _fixed(tool).copy()
+    described["requires_approval"] = requires_approval
+    described["side_effects"] = list(tool.policy.side_effects)
+    described["approval_scopes"] = list(tool.policy.approval_scopes)
+    described["enabled"] = tool.enabled()
+    for key, value in tool.facts.items():
+        described[key] = value() if callable(value) else value
+    return described
+
+
 @functools.lru_cache(maxsize=1024)
 def _fixed(tool: Tool) -> dict[str, Any]:
     policy = tool.policy
@@ -204,8 +211,8 @@ def _fixed(tool: Tool) -> dict[str, Any]:
         "description": tool.description,
         "risk_level": policy.risk_level,
         "requires_approval": False,
-        "side_effects": list(policy.side_effects),
-        "approval_scopes": list(policy.approval_scopes),
+        "side_effects": [],
+        "approval_scopes": [],
         "approval_exempt": policy.approval_exempt,
         "enabled": True,
         "boundary": tool.boundary,
