@@ -115,8 +115,7 @@ def _unseen(planned: writing.Write) -> list[tuple[str, str]]:
 def _content(place: Place) -> bytes:
     """The bytes of a file that would go; of one that is large or no regular file, its state."""
     try:
-        entry = Place(place.root, place.shown, place.entry, place.entry)
-        return read_bytes(entry, writing.MAX_WRITE_BYTES)[0]
+        return read_bytes(place, writing.MAX_WRITE_BYTES)[0]
     except WorkspaceError:
         state = place.entry.lstat()
         return f"{state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns}".encode()

@@ -24,10 +24,13 @@ def read_bytes(place: Place, limit: int = MAX_TEXT_BYTES) -> tuple[bytes, os.sta
     """
     with os_errors(place.shown):
         descriptor = os.open(place.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file, os_errors(place.shown):  # noqa: PTH123  # of a descriptor
-        state = os.fstat(descriptor)
-        _check_regular(state, place.shown)
-        data = file.read(limit + 1) if state.st_size <= limit else b""
+        try:
+            state = os.fstat(descriptor)
+            _check_regular(state, place.shown)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1) if state.st_size <= limit else b""
+        finally:
+            os.close(descriptor)
     if state.st_size > limit or len(data) > limit:
         raise WorkspaceError(
             f"{place.shown} has {state.st_size:,} bytes; the limit is {limit:,}", code="file_too_large",

@@ -52,14 +52,16 @@ class Place:
         return self.real == self.root or self.entry == self.root
 
 
-def locate(root: Path, path: str) -> Place:
+def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     """Find where `path` leads inside `root`, which must be free of links (`Path.resolve()`).
 
+    Without `follow`, a link at the end of the path is itself the place, wherever it leads.
     A leading `/` means the root and a backslash is a slash. Raises `WorkspaceError`: `invalid_path`,
     `path_too_long`, `path_outside_workspace`; `protected_path` for a place that tools may not even read.
     """
     shown = clean(path)
-    place = Place(root, shown, _inside(root, shown, root / shown), _entry(root, shown))
+    entry = _entry(root, shown)
+    place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
     if is_private(shown) or is_private(place.relative):
         raise WorkspaceError(
             f"{path} is private to the program, and closed to workspace tools", code="protected_path",

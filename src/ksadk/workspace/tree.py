@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ksadk.workspace.files import read_bytes
 from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
-from ksadk.workspace.paths import is_private, relative_to
+from ksadk.workspace.paths import Place, WorkspaceError, is_private, relative_to
 
 GIT = ".git"
 _IGNORE_FILES = (".ignore", ".gitignore")
@@ -140,11 +141,7 @@ def _ignored(rules: tuple[_Rules, ...], path: str, is_directory: bool) -> bool:
 
 def _read_rules(path: Path) -> tuple[IgnoreRule, ...]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        data, _ = read_bytes(Place(path.parent, path.name, path, path), _MAX_IGNORE_BYTES)
+    except WorkspaceError:
         return ()
-    with open(descriptor, "rb") as file:  # noqa: PTH123  # of a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ()
-        text = file.read(_MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
-    return read_ignore_file(text.removeprefix("\ufeff"))
+    return read_ignore_file(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))

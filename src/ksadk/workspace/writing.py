@@ -120,7 +120,7 @@ def write_files(root: Path, states: ReadStates, files: object, overwrite: bool =
 def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
     """Delete a file, a link or an empty directory; the result of `delete_workspace_file`."""
     with locked(root):
-        place = locate(root, path)
+        place = locate(root, path, follow=False)
         kind = remove(place)
         if kind == "file":
             states.forget(place)
@@ -129,7 +129,7 @@ def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
 
 def what_goes(root: Path, path: str) -> tuple[Place, str, int]:
     """What `delete` would remove: the place, `file`, `symlink` or `directory`, and its size in bytes."""
-    place = locate(root, path)
+    place = locate(root, path, follow=False)
     kind = removable(place)
     return place, kind, place.entry.lstat().st_size if kind == "file" else 0
 
