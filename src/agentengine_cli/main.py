@@ -79,6 +79,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         output.close_stdout()
         return 0
+    except SystemExit:  # how Typer ends when the reader of a help has gone away
+        return 0
 
 
 _JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json)\n")
