@@ -110,7 +110,7 @@ def test_external_tools_are_described_and_not_handed_out_or_called() -> None:
     [
         ([{"name": "good"}, {"description": "nameless"}], {}),
         ([{"name": "good"}, {"name": " "}], {}),
-        ([{"name": "good"}, object()], {}),
+        ([{"name": "good"}, 3], {}),
         ([{"name": "good"}], {"risk_level": "extreme"}),
         ([{"name": "good"}], {"group": ""}),
     ],
