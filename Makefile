@@ -1,7 +1,7 @@
 # The words that a contributor needs. A fresh machine needs Python 3.11 or newer, and make.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := src tests bench scripts examples
+SOURCES := src tests bench scripts
 
 .PHONY: demo test check docs bench clean
 
@@ -34,4 +34,6 @@ clean:
 
 .venv/full: .venv/base
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	    --target .venv/a2a-sdk-1.1.0 a2a-sdk==1.1.0 # cards are held against this release too
 	touch $@

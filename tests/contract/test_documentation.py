@@ -30,7 +30,10 @@ def sessions(text: str) -> list[tuple[str, str]]:
 
 
 def as_shown(shown: str, printed: str) -> bool:
-    """Whether the output is the one that the page shows; a line `...` stands for any lines."""
+    """Whether the output is the one that the page shows; a line `...` stands for any lines.
+
+    A page that shows nothing below a command leaves its output out.
+    """
     pattern = "".join(
         r"(?:.*\n)*" if line == "...\n" else re.escape(line) for line in shown.splitlines(keepends=True)
     )
@@ -61,7 +64,10 @@ def test_a_console_example_prints_what_the_page_shows(page: Path, checkout: Path
                 stdin=subprocess.DEVNULL,
                 timeout=60,
             )
-            assert as_shown(shown, ended.stdout), f"$ {command}\n{ended.stdout}{ended.stderr}"
+            told = f"$ {command}\n{ended.stdout}{ended.stderr}"
+            assert "Traceback" not in ended.stderr, told
+            assert ended.returncode != 2, told
+            assert not shown or as_shown(shown, ended.stdout), told
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
