@@ -175,7 +175,7 @@ class _Asker:
 
 
 def _directory(text: str) -> Path:
-    path = Path(text).expanduser().absolute()
+    path = Path(text).expanduser().resolve()
     if not path.is_dir():
         raise typer.BadParameter(f"{text} is not a directory", param_hint="--root")
     return path
