@@ -123,7 +123,7 @@ def _arguments(tool: Tool, values: list[str], args: str) -> dict[str, Any]:
     if args:
         try:
             given = json.loads(read_text(args))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise typer.BadParameter(f"not JSON: {error}", param_hint="--args") from error
         if not isinstance(given, dict):
             raise typer.BadParameter("a JSON object is expected", param_hint="--args")
@@ -145,7 +145,7 @@ def _typed(value: str, schema: dict[str, Any]) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value  # the gateway says what is wrong with it
 
 
