@@ -267,8 +267,8 @@ def _with_hint(result: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
 
 def _as_status(result: dict[str, Any]) -> str:
     files = [(f"{file['size']:,}".rjust(12), file["path"]) for file in result["files"]]
-    count = result["file_count_sampled"]
-    return f"{result['workspace_root']}\n{output.columns(files)}{count} file{'s' * (count != 1)} shown\n"
+    shown = _count(result["file_count_sampled"], "file")
+    return f"{result['workspace_root']}\n{output.columns(files)}{shown} shown\n"
 
 
 def _as_listing(result: dict[str, Any]) -> str:
@@ -299,10 +299,9 @@ def _line(text: str) -> str:
 
 
 def _as_edit(result: dict[str, Any]) -> str:
-    count = result["replacements"]
     if result.get("warning"):
         output.say(f"warning: {result['warning']}")
-    return f"edited {result['absolute_path']}: {count} replacement{'s' * (count != 1)}\n"
+    return f"edited {result['absolute_path']}: {_count(result['replacements'], 'replacement')}\n"
 
 
 def _as_plan(result: dict[str, Any]) -> str:
@@ -314,7 +313,7 @@ def _as_matches(result: dict[str, Any]) -> str:
     if result.get("note"):
         output.say(result["note"])
     elif not result["results"]:
-        output.say(f"no line matches in {result['files_searched']:,} files")
+        output.say(f"no line matches in {_count(result['files_searched'], 'file')}")
     if result["truncated"]:
         output.say("there are more; --limit, --glob or a path chooses others")
     between = "--\n" if result["context_lines"] else ""
@@ -337,3 +336,7 @@ def _as_issues(result: dict[str, Any]) -> str:
         f"{path}:{issue['line']}:{issue['column']}: {issue['severity']}: {issue['message']}\n"
         for issue in result["issues"]
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,184 @@
+"""`agentengine workspace`, run as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support import Run
+
+
+@pytest.fixture
+def file() -> Path:
+    path = Path.cwd() / "f.txt"
+    path.write_bytes(b"alpha\nbeta\ngamma\n")
+    return path
+
+
+def here(agentengine: Run, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    """The exit status, stdout and stderr of a workspace command in the current directory."""
+    done = agentengine("workspace", arguments[0], "--root", ".", *arguments[1:], stdin=stdin)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_file_is_read_and_then_edited_by_another_process(agentengine: Run, file: Path) -> None:
+    edit = ("edit", "f.txt", "--old", "beta", "--new", "BETA", "--yes")
+    status, _, said = here(agentengine, *edit)
+    assert (status, "has not been read" in said) == (1, True)
+    assert here(agentengine, "read", "f.txt")[:2] == (0, "1 | alpha\n2 | beta\n3 | gamma\n")
+    status, out, _ = here(agentengine, *edit)
+    assert (status, out) == (0, f"edited {file}: 1 replacement\n")
+    assert file.read_bytes() == b"alpha\nBETA\ngamma\n"
+
+
+def test_what_one_session_read_another_did_not(agentengine: Run, file: Path) -> None:
+    edit = ("edit", "f.txt", "--old", "beta", "--new", "BETA", "--yes")
+    assert here(agentengine, "read", "f.txt", "--session", "one")[0] == 0
+    assert here(agentengine, *edit, "--session", "two")[0] == 1
+    assert here(agentengine, *edit, "--session", "one")[0] == 0
+
+
+def test_a_dry_run_shows_the_diff_and_changes_nothing(agentengine: Run, file: Path) -> None:
+    here(agentengine, "read", "f.txt")
+    status, out, _ = here(agentengine, "edit", "f.txt", "--old", "beta", "--new", "B", "--dry-run")
+    assert status == 0
+    assert out.startswith("would  Edit f.txt: 1 replacement\n")
+    assert out.endswith("--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+B\n gamma\n")
+    status, out, _ = here(agentengine, "delete", "f.txt", "--dry-run", "--json")
+    plan = json.loads(out)
+    assert (status, plan["dry_run"], plan["details"]["goes"]) == (0, True, "f.txt")
+    status, _, said = here(agentengine, "edit", "f.txt", "--old", "nope", "--new", "B", "--dry-run")
+    assert (status, "old_text is not in f.txt" in said) == (1, True)
+    assert file.read_bytes() == b"alpha\nbeta\ngamma\n"
+
+
+def test_without_anybody_to_ask_a_change_waits_for_approval(agentengine: Run, file: Path) -> None:
+    here(agentengine, "read", "f.txt")
+    status, out, said = here(agentengine, "edit", "f.txt", "--old", "beta", "--new", "B")
+    envelope = json.loads(out)
+    assert (status, envelope["type"]) == (6, "approval_required")
+    assert envelope["approval_request"]["id"] in said
+    assert file.read_bytes() == b"alpha\nbeta\ngamma\n"
+
+
+@pytest.mark.parametrize("command", ["read", "lint", "edit", "delete"])
+def test_a_file_that_is_here_but_not_in_the_workspace_is_hinted_at(
+    agentengine: Run, file: Path, command: str
+) -> None:
+    more = ("--old", "a", "--new", "b") if command == "edit" else ()
+    done = agentengine("workspace", command, "f.txt", *more)
+    assert done.returncode == 1
+    assert "hint: It is in the current directory: add --root ." in done.stderr
+    assert (Path.cwd() / ".agentengine/ui/workspace").is_dir()
+
+
+def test_texts_come_from_files_and_stdin(agentengine: Run, file: Path) -> None:
+    Path("old.txt").write_text("beta\ngamma\n")
+    Path("new.txt").write_text("@literal\n")
+    here(agentengine, "read", "f.txt")
+    status, _, _ = here(agentengine, "edit", "f.txt", "--old", "@old.txt", "--new", "@new.txt", "--yes")
+    assert (status, file.read_text()) == (0, "alpha\n@literal\n")
+    status, _, _ = here(agentengine, "edit", "f.txt", "--old", "@@literal", "--new", "-", "--yes", stdin="x")
+    assert (status, file.read_text()) == (0, "alpha\nx\n")
+    status, out, _ = here(agentengine, "write", "d/g.txt", "--yes", stdin="piped\r\n")
+    assert (status, out) == (0, f"created {Path.cwd() / 'd/g.txt'}\n")
+    assert Path("d/g.txt").read_bytes() == b"piped\r\n"
+    assert here(agentengine, "write", "d/g.txt", "--content", "z", "--no-overwrite", "--yes")[0] == 1
+
+
+def test_several_edits_are_one_command(agentengine: Run, file: Path) -> None:
+    here(agentengine, "read", "f.txt")
+    edits = [{"old_text": "alpha", "new_text": "1"}, {"old_text": "gamma", "new_text": "3"}]
+    Path("edits.json").write_text(json.dumps(edits))
+    status, out, _ = here(agentengine, "multi-edit", "f.txt", "--edits", "@edits.json", "--yes", "--json")
+    result = json.loads(out)
+    assert (status, result["edit_count"], file.read_text()) == (0, 2, "1\nbeta\n3\n")
+    edits[1]["old_text"] = "gone"
+    status, out, _ = here(
+        agentengine, "multi-edit", "f.txt", "--edits", "-", "--yes", "--json", stdin=json.dumps(edits[1:])
+    )
+    assert (status, json.loads(out)["failed_edit_index"]) == (1, 0)
+
+
+def test_search_prints_as_grep_does(agentengine: Run, file: Path) -> None:
+    assert here(agentengine, "search", "BETA")[:2] == (0, "f.txt:2: beta\n")
+    status, out, _ = here(agentengine, "search", "-e", "^(beta|gamma)$", "-C", "1")
+    assert out == "f.txt-1- alpha\nf.txt:2: beta\nf.txt-3- gamma\n--\nf.txt-2- beta\nf.txt:3: gamma\n"
+    status, out, said = here(agentengine, "search", "nowhere")
+    assert (status, out, said) == (0, "", "no line matches in 1 file\n")
+    status, out, said = here(agentengine, "search", "--case-sensitive", "--", "-x")
+    assert (status, out) == (0, "")
+    status, _, said = here(agentengine, "search", "-e", "(")
+    assert (status, said.startswith("error: the regular expression is not one")) == (2, True)
+    status, _, said = here(agentengine, "search", "x", "--glob", "*.none")
+    assert (status, said.startswith("No file was searched")) == (0, True)
+
+
+def test_a_listing_has_aligned_columns(agentengine: Run, file: Path) -> None:
+    Path("sub").mkdir()
+    Path("sub/g.py").write_bytes(b"x" * 1234)
+    for path in ("f.txt", "sub", "sub/g.py"):
+        os.utime(path, (0, 0))
+    out = here(agentengine, "list", "--recursive")[1]
+    rows = [line.split() for line in out.splitlines()]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("file", "17", "f.txt"), ("directory", "-", "sub"), ("file", "1,234", "sub/g.py"),
+    ]  # fmt: skip
+    assert len({line.index(row[-1]) for line, row in zip(out.splitlines(), rows, strict=True)}) == 1
+    assert here(agentengine, "list", "--glob", "*.txt")[1].endswith("f.txt\n")
+    assert here(agentengine, "status")[1].splitlines()[0] == str(Path.cwd())
+
+
+def test_read_shows_a_range_and_plain_lines(agentengine: Run, file: Path) -> None:
+    status, out, said = here(agentengine, "read", "f.txt", "--start-line", "2", "--end-line", "2")
+    assert (status, out) == (0, "2 | beta\n")
+    assert "Go on with start_line=3" in said
+    assert here(agentengine, "read", "f.txt", "--no-numbers")[1] == "alpha\nbeta\ngamma\n"
+    assert here(agentengine, "read", "f.txt", "--start-line", "9")[0] == 2
+
+
+def test_lint_prints_places_and_fails_for_errors(agentengine: Run) -> None:
+    Path("a.py").write_text("x = (\n")
+    Path("a.txt").write_text("blank \n")
+    status, out, said = here(agentengine, "lint", "a.py")
+    assert (status, out, said) == (1, "a.py:1:5: error: '(' was never closed\n", "")
+    assert here(agentengine, "lint", "a.txt")[:2] == (
+        0,
+        "a.txt:1:6: warning: blanks at the end of the line\n",
+    )
+    status, out, _ = here(agentengine, "lint", "a.py", "--json")
+    assert (status, json.loads(out)["issues"][0]["line"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("edit",), 2),
+        (("edit", "f.txt", "--old", "a"), 2),
+        (("edit", "f.txt", "--old", "-", "--new", "-"), 2),
+        (("edit", "f.txt", "--old", "@gone", "--new", "x"), 2),
+        (("multi-edit", "f.txt"), 2),
+        (("multi-edit", "f.txt", "--edits", "not json"), 2),
+        (("multi-edit", "f.txt", "--edits", "{}"), 2),
+        (("read",), 2),
+        (("read", "../f.txt"), 7),
+        (("write", "agentengine.yaml", "--content", "x", "--yes"), 7),
+        (("delete", "gone", "--yes"), 1),
+        (("list", "gone"), 1),
+        (("list", "--sort", "colour"), 2),
+        (("delete", "f.txt", "--no-input"), 6),
+    ],
+)
+def test_each_failure_has_its_exit_status(
+    agentengine: Run, file: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    got, _, said = here(agentengine, *arguments)
+    assert (got, said.startswith("error: ")) == (status, True)
+    assert file.read_bytes() == b"alpha\nbeta\ngamma\n"
+
+
+def test_a_root_that_is_no_directory_is_a_usage_error(agentengine: Run) -> None:
+    done = agentengine("workspace", "status", "--root", "gone")
+    assert (done.returncode, "is not a directory" in done.stderr) == (2, True)
