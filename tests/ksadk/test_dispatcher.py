@@ -182,3 +182,8 @@ def test_a_list_shows_the_approval_mode_and_settings_of_now(monkeypatch: pytest.
     monkeypatch.setenv("KSADK_TOOL_APPROVAL_MODE", "ask")
     assert "web_fetch" in asked()
     assert read_workspace_file.__name__ not in asked()
+
+
+def test_a_long_text_that_is_not_json_does_not_come_back_whole() -> None:
+    result = tool_dispatcher("call", "component_status", "{" + "x" * 10_000)
+    assert len(result["arguments"]) == 500

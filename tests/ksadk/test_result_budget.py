@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,17 @@ def test_a_result_that_cannot_be_kept_says_so_and_keeps_its_preview(tmp_path: Pa
     assert output["stdout"] == "0123"
     assert "persisted" not in output
     assert str(in_the_way / "below") in output["persist_error"]
+
+
+def test_a_file_that_could_not_be_written_to_its_end_is_not_left_behind(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        output = trim("0123456789a", small(tmp_path / "kept"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "persist_error" in output
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "."])

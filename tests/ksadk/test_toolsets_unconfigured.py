@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ksadk.errors import CODES
-from ksadk.toolsets import describe_agentengine_tools, sandbox, skills, web
+from ksadk.toolsets import describe_agentengine_tools, sandbox, skills, tool_dispatcher, tool_search, web
 from ksadk.toolsets.sandbox import run_code, run_command, sandbox_status
 from ksadk.toolsets.skills import execute_skills, list_skills, load_skill, search_skills
 from ksadk.toolsets.web import web_fetch, web_search
@@ -198,3 +198,16 @@ def test_descriptions_tell_that_they_cannot_work(monkeypatch: pytest.MonkeyPatch
 )
 def test_arguments_are_checked_first(tool: Any, arguments: dict[str, Any]) -> None:
     assert tool(**arguments)["error_type"] == "invalid_arguments"
+
+
+def test_a_setting_that_cannot_be_used_ends_only_the_call_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KSADK_WEB_SEARCH_PROVIDER", "bing")
+    assert {item["name"]: item["enabled"] for item in describe_agentengine_tools("web")}[
+        "web_search"
+    ] is False
+    assert tool_search("read file")["results"][0]["name"] == "read_workspace_file"
+    for result in (web_search("x"), tool_dispatcher("call", "web_search", {"query": "x"})):
+        assert result["error_type"] == "invalid_setting"
+        assert "KSADK_WEB_SEARCH_PROVIDER" in result["error_message"]

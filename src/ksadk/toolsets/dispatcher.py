@@ -105,7 +105,7 @@ def tool_search(
     chosen = selection.select(None, profile)
     every = selection.select("default")
     index, outside = _index(external.snapshot()[0])
-    wanted = {tool.name for tool in chosen if include_disabled or tool.enabled()}
+    wanted = {tool.name for tool in chosen if include_disabled or selection.is_enabled(tool)}
     without = [position for position, tool in enumerate(every) if tool.name not in wanted]
     if not include_disabled:
         without += [len(every) + at for at, item in enumerate(outside) if not item["enabled"]]
@@ -192,7 +192,7 @@ def _found(tool: Tool) -> dict[str, Any]:
         "group": tool.group,
         "args": selection.argument_names(tool),
         "risk_level": tool.policy.risk_level,
-        "enabled": tool.enabled(),
+        "enabled": selection.is_enabled(tool),
         "boundary": tool.boundary,
         "execution": "builtin",
     }

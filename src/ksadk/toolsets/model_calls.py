@@ -10,6 +10,9 @@ from ksadk.errors import KsadkError
 from ksadk.tools.gateway import current_gateway
 from ksadk.tools.registry import Tool
 
+_ECHOED_CHARS = 500
+"""How much of a text that is not JSON goes back to the model that wrote it."""
+
 
 def read_arguments(arguments: Any) -> dict[str, Any]:
     """A model's arguments, an object or its JSON text, as a dict; blank text and None are no arguments.
@@ -22,7 +25,9 @@ def read_arguments(arguments: Any) -> dict[str, Any]:
             given = json.loads(given) if given.strip() else {}
         except (ValueError, RecursionError) as error:
             raise KsadkError(
-                f"the arguments are not JSON: {error}", code="invalid_arguments_json", arguments=arguments
+                f"the arguments are not JSON: {error}",
+                code="invalid_arguments_json",
+                arguments=arguments[:_ECHOED_CHARS],
             ) from None
     if given is None:
         given = {}

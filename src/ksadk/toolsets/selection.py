@@ -78,6 +78,15 @@ def descriptors(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     return [_described(tool, asks and gateway.requires_approval(tool)) for tool in tools]
 
 
+def is_enabled(tool: Tool) -> bool:
+    """Whether a tool can work as this machine is set up. A setting that cannot be used is told by the call
+    that needs it; a list of tools does not end there."""
+    try:
+        return tool.enabled()
+    except SettingsError:
+        return False
+
+
 def argument_names(tool: Tool) -> list[str]:
     """The names of a tool's arguments."""
     return list(tool.parameters.names)
@@ -196,7 +205,7 @@ def _described(tool: Tool, requires_approval: bool) -> dict[str, Any]:
     described["requires_approval"] = requires_approval
     described["side_effects"] = list(tool.policy.side_effects)
     described["approval_scopes"] = list(tool.policy.approval_scopes)
-    described["enabled"] = tool.enabled()
+    described["enabled"] = is_enabled(tool)
     for key, value in tool.facts.items():
         described[key] = value() if callable(value) else value
     return described
