@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ksadk.errors import KsadkError
 from ksadk.tools.gateway import current_gateway
 from ksadk.tools.registry import Tool, UnknownToolError, builtin
-from ksadk.tools.search import Document, ToolIndex
 from ksadk.toolsets import external, selection
 from ksadk.toolsets.model_calls import read_arguments
+
+if TYPE_CHECKING:
+    from ksadk.tools.search import ToolIndex
 
 DISPATCHERS = frozenset({"tool_dispatcher", "agentengine_tool_dispatcher"})
 ACTIONS = ["list", "describe", "call"]
@@ -206,17 +208,21 @@ def _found_outside(item: dict[str, Any]) -> dict[str, Any]:
 @functools.lru_cache(maxsize=1)
 def _index(revision: int) -> tuple[ToolIndex, list[dict[str, Any]]]:  # noqa: ARG001  # what it is kept under
     """The index of the built-in tools, then the external ones, which are returned too."""
-    ours = [_document(tool) for tool in selection.select("default")]
+    from ksadk.tools.search import Document, ToolIndex
+
+    ours = [
+        Document(
+            tool.name,
+            tool.description,
+            tool.group,
+            tuple(selection.argument_names(tool)),
+            # "search", "read" or "status" alone is about the agent's own files.
+            prior=1.1 if tool.group == "workspace" else 1.0,
+        )
+        for tool in selection.select("default")
+    ]
     _, outside = external.snapshot()
     theirs = [
         Document(item["name"], item["description"], item["group"], tuple(item["args"])) for item in outside
     ]
     return ToolIndex(ours + theirs), outside
-
-
-def _document(tool: Tool) -> Document:
-    # "search", "read" or "status" alone is about the agent's own files.
-    prior = 1.1 if tool.group == "workspace" else 1.0
-    return Document(
-        tool.name, tool.description, tool.group, tuple(selection.argument_names(tool)), prior=prior
-    )

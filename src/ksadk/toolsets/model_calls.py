@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from typing import Any
 
 from ksadk.errors import KsadkError
@@ -21,6 +20,8 @@ def read_arguments(arguments: Any) -> dict[str, Any]:
     """
     given = arguments
     if isinstance(given, str):
+        import json
+
         try:
             given = json.loads(given) if given.strip() else {}
         except (ValueError, RecursionError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from ksadk.errors import KsadkError
 from ksadk.settings import Settings
@@ -85,6 +84,8 @@ def web_search(query: str, max_results: int = 5, recency_days: int | None = None
 
 
 def _check_url(url: str) -> None:
+    from urllib.parse import urlsplit
+
     if not url.strip():
         raise KsadkError("url is empty", code="url_required", hint="Pass an http or https URL.")
     try:
