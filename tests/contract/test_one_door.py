@@ -1,0 +1,93 @@
+"""Every command that calls a tool goes through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from agentengine_cli.main import app, run
+from ksadk.errors import KsadkError
+from ksadk.tools.gateway import ToolGateway
+from ksadk.tools.registry import Tool
+
+EXEMPT = {
+    "init", "a2a card", "tools list", "tools describe", "approvals list", "approvals show",
+    "approvals approve", "approvals deny",
+}  # fmt: skip
+"""Commands that call no tool: they tell, or they answer a call's question."""
+
+CALLS: dict[str, tuple[str, ...]] = {
+    "tools call read_workspace_file path=a": ("read_workspace_file",),
+    "tools call run_command command=ls": ("run_command",),
+    "tools call tool_dispatcher action=list": ("tool_dispatcher",),
+    "tools search file": ("tool_search",),
+    "workspace status": ("workspace_status",),
+    "workspace list": ("list_workspace_files",),
+    "workspace read a": ("read_workspace_file",),
+    "workspace write a --content x": ("write_workspace_file",),
+    "workspace write a --content x --yes": ("write_workspace_file",),
+    "workspace write a --content x --dry-run": ("preview write_workspace_file",),
+    "workspace edit a --old x --new y": ("edit_workspace_file",),
+    "workspace edit a --old x --new y --dry-run": ("preview edit_workspace_file",),
+    "workspace multi-edit a --edits []": ("multi_edit_workspace_file",),
+    "workspace multi-edit a --edits [] --dry-run": ("preview multi_edit_workspace_file",),
+    "workspace search x": ("search_workspace_files",),
+    "workspace lint a": ("lint_workspace_file",),
+    "workspace delete a": ("delete_workspace_file",),
+    "workspace delete a --dry-run": ("preview delete_workspace_file",),
+}
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[str]:
+    """Every command of the program: "tools call", ..."""
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the tools that reach the gateway; no call goes further."""
+    names: list[str] = []
+
+    def call(self: ToolGateway, tool: Tool, args: Any, kwargs: Any, approval: Any = None) -> Any:
+        names.append(tool.name)
+        raise KsadkError("recorded")
+
+    def preview(self: ToolGateway, tool: Tool, arguments: Any) -> Any:
+        names.append(f"preview {tool.name}")
+        raise KsadkError("recorded")
+
+    monkeypatch.setattr(ToolGateway, "call", call)
+    monkeypatch.setattr(ToolGateway, "preview", preview)
+    return names
+
+
+def test_every_command_is_known_to_call_a_tool_or_to_call_none() -> None:
+    calling = {" ".join(line.split()[:2]) for line in CALLS}
+    assert set(commands(typer.main.get_command(app))) == calling | EXEMPT
+    assert calling & EXEMPT == set()
+
+
+@pytest.mark.parametrize("line", CALLS)
+def test_a_command_that_calls_a_tool_does_it_through_the_gateway(line: str, seen: list[str]) -> None:
+    assert run(line.split()) == 1
+    assert tuple(seen) == CALLS[line]
+
+
+def test_every_tools_public_function_goes_through_the_gateway(seen: list[str]) -> None:
+    from ksadk.tools.registry import builtin_tools, public_function
+    from ksadk.toolsets.selection import load_builtin_tools
+
+    load_builtin_tools()
+    for tool in builtin_tools():
+        with pytest.raises(KsadkError, match="recorded"):
+            public_function(tool.name)()
+    assert seen == [tool.name for tool in builtin_tools()]
