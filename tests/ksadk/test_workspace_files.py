@@ -271,6 +271,16 @@ def test_links_are_listed_and_never_followed(root: Path) -> None:
     assert listing.status(root)["files"] == [{"path": "d/f", "size": 3}]
 
 
+def test_a_tree_deeper_than_the_stack_is_listed(root: Path) -> None:
+    before = Path.cwd()
+    os.chdir(root)
+    for _ in range(1200):
+        os.mkdir("d")  # noqa: PTH102  # a path that long cannot be named
+        os.chdir("d")
+    os.chdir(before)
+    assert len(listing.list_entries(root, recursive=True, max_results=5000)["entries"]) >= 1200
+
+
 def test_private_places_are_not_listed(root: Path) -> None:
     for name in (".agentengine/x", ".git/config", "a"):
         path = root / name

@@ -20,7 +20,7 @@ def write(root: Path, path: str, content: str, overwrite: bool) -> Plan:
     planned = writing.prepare(root, path, content, overwrite)
     verb = "Replace" if planned.exists else "Create"
     summary = f"{verb} {planned.place.shown} ({len(planned.after):,} bytes)"
-    return _plan(root, summary, [(planned.place, planned.before)], _diff(planned), _unseen(planned))
+    return _plan(root, summary, [_touched(planned)], _diff(planned), _unseen(planned))
 
 
 def write_all(root: Path, files: object, overwrite: bool) -> Plan:
@@ -29,8 +29,7 @@ def write_all(root: Path, files: object, overwrite: bool) -> Plan:
     made = sum(not item.exists for item in planned)
     summary = f"Write {len(planned)} files: {made} new, {len(planned) - made} replaced"
     details = [detail for item in planned for detail in _unseen(item)]
-    touched = [(item.place, item.before) for item in planned]
-    return _plan(root, summary, touched, "".join(map(_diff, planned)), details)
+    return _plan(root, summary, map(_touched, planned), "".join(map(_diff, planned)), details)
 
 
 def edit(root: Path, states: ReadStates, path: str, edits: Sequence[editing.Edit], *, numbered: bool) -> Plan:
@@ -110,6 +109,12 @@ def _unseen(planned: writing.Write) -> list[tuple[str, str]]:
     if planned.before == planned.after:
         return [("unchanged", shown)]
     return []
+
+
+def _touched(planned: writing.Write) -> tuple[Place, bytes | None]:
+    if planned.exists and planned.before is None:
+        return planned.place, _content(planned.place)
+    return planned.place, planned.before
 
 
 def _content(place: Place) -> bytes:

@@ -51,19 +51,6 @@ class Engine:
     """Whether files are named in arguments, not on standard input."""
     read: Callable[[Any], Iterator[Hit]]
 
-    def batches(self, files: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-        """Consecutive runs of files: at most `size`, and no more than an argument list holds."""
-        start = 0
-        while start < len(files):
-            end, room = start, _MAX_ARGUMENT_BYTES
-            while end < len(files) and end - start < size:
-                room -= len(os.fsencode(files[end])) + 3 if self.takes_names else 0
-                if room < 0 and end > start:
-                    break
-                end += 1
-            yield files[start:end]
-            start = end
-
     def run(
         self, root: Path, pattern: Pattern, files: Sequence[str], limit: int, deadline: float
     ) -> list[Hit]:
@@ -117,6 +104,20 @@ class Engine:
             stream.close()
         except BrokenPipeError:
             pass  # killed, or broken: its exit tells
+
+
+def batch(files: Sequence[str], start: int, size: int) -> Sequence[str]:
+    """The files from `start` on that one run takes: at most `size`, and no more than an argument list holds.
+
+    The same for every engine, so that a search which ends early has looked at the same files.
+    """
+    end, room = start, _MAX_ARGUMENT_BYTES
+    while end < len(files) and end - start < size:
+        room -= len(os.fsencode(files[end])) + 3
+        if room < 0 and end > start:
+            break
+        end += 1
+    return files[start:end]
 
 
 def python_engine() -> Engine:

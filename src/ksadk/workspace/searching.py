@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ksadk.workspace.engines import Engine, Hit, OutOfTime, best_engine
+from ksadk.workspace.engines import Engine, Hit, OutOfTime, batch, best_engine
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.globs import Glob
 from ksadk.workspace.listing import clamp_results, readable
@@ -52,6 +52,7 @@ class _Search:
 
     walk: Walk
     files: list[str] = field(default_factory=list)
+    searched: int = 0
     large_files: int = 0
     results: list[dict[str, Any]] = field(default_factory=list)
     out_of_time: bool = False
@@ -128,10 +129,11 @@ def _hits(
     order = {path: index for index, path in enumerate(state.files)}
     size, start = _FIRST_BATCH, 0
     while start < len(state.files):
-        batch = next(engine.batches(state.files[start:], size))
-        start += len(batch)
+        files = batch(state.files, start, size)
+        start += len(files)
+        state.searched = start
         try:
-            hits = engine.run(root, pattern, batch, limit + 1, deadline)
+            hits = engine.run(root, pattern, files, limit + 1, deadline)
         except OutOfTime as late:
             state.out_of_time = True
             hits, start = late.hits, len(state.files)
@@ -202,7 +204,7 @@ def _answer(
         "truncated": len(state.results) > limit or state.out_of_time,
         "context_lines": context,
         "search_backend": engine.name,
-        "files_searched": len(state.files),
+        "files_searched": state.searched,
         "skipped": {
             "ignored": skipped.ignored,
             "large_files": state.large_files,

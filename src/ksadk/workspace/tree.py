@@ -78,14 +78,14 @@ class Walk:
     def entries(self, start: Path, *, recursive: bool) -> Iterator[Entry]:
         """What is in `start`, and with `recursive` below it too; a directory comes before its entries."""
         shown = relative_to(self.root, start)
-        yield from self._below(start, "" if shown == "." else shown, self._rules_above(start), recursive)
-
-    def _below(
-        self, directory: Path, prefix: str, rules: tuple[_Rules, ...], recursive: bool
-    ) -> Iterator[Entry]:
-        if self.ignoring:
-            rules = self._with_rules_of(directory, prefix, rules)
-        for entry in self._scan(directory, prefix):
+        # A stack of our own: a hostile tree is deeper than the interpreter's.
+        stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
+        while stack:
+            rules, entries = stack[-1]
+            entry = next(entries, None)
+            if entry is None:
+                stack.pop()
+                continue
             if time.monotonic() > self.deadline:
                 self.out_of_time = True
                 return
@@ -97,7 +97,15 @@ class Walk:
                 self.skipped.links += 1
             yield entry
             if recursive and is_directory and entry.name != GIT:
-                yield from self._below(directory / entry.name, entry.path, rules, recursive)
+                stack.append(self._inside(self.root / entry.path, entry.path, rules))
+
+    def _inside(
+        self, directory: Path, prefix: str, rules: tuple[_Rules, ...]
+    ) -> tuple[tuple[_Rules, ...], Iterator[Entry]]:
+        """The rules that hold in a directory, and its entries."""
+        if self.ignoring:
+            rules = self._with_rules_of(directory, prefix, rules)
+        return rules, iter(self._scan(directory, prefix))
 
     def _scan(self, directory: Path, prefix: str) -> list[Entry]:
         found: list[Entry] = []
