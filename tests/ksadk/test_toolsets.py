@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ksadk.errors import KsadkError, SettingsError
+from ksadk.errors import KsadkError, SettingsError, ToolDefinitionError
 from ksadk.tools.registry import find, public_function
 from ksadk.toolsets import (
     builtin_tool_descriptors_for_runtime,
@@ -24,6 +24,8 @@ from ksadk.toolsets import (
     get_web_tools,
     get_workspace_tools,
 )
+from ksadk.toolsets.frameworks import as_tools
+from ksadk.toolsets.web import web_fetch, web_search
 
 FOCUSED = [
     "list_skills", "search_skills", "load_skill", "workspace_status", "search_workspace_files",
@@ -229,6 +231,16 @@ def test_listing_tools_imports_nothing_heavy() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"
+
+
+def test_without_langchain_the_tools_are_the_public_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert get_agentengine_tools("web") == [web_fetch, web_search] == get_web_tools()
+
+
+def test_a_function_that_is_no_tool_is_not_made_one() -> None:
+    with pytest.raises(ToolDefinitionError, match="is not a built-in tool"):
+        as_tools([names])
 
 
 def test_errors_of_selection_carry_a_code() -> None:
