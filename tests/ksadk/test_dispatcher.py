@@ -11,7 +11,7 @@ import pytest
 from ksadk.errors import CODES
 from ksadk.sessions import resolve_local_session_dir
 from ksadk.tools import gateway
-from ksadk.toolsets import agentengine_tool_dispatcher, tool_dispatcher
+from ksadk.toolsets import agentengine_tool_dispatcher, describe_agentengine_tools, tool_dispatcher
 from ksadk.toolsets.workspace import read_workspace_file, write_workspace_file
 
 
@@ -169,6 +169,11 @@ def test_what_a_list_returns_can_be_changed_without_changing_the_next() -> None:
         tool["side_effects"].append("mine")
         tool["name"] = "mine"
     assert "mine" not in json.dumps(tool_dispatcher("list"))
+    described = tool_dispatcher("describe", "run_command")
+    described["tool"]["parameters"]["properties"]["command"]["type"] = "mine"
+    assert "mine" not in json.dumps(tool_dispatcher("describe", "run_command"))
+    describe_agentengine_tools("tool_dispatcher")[0]["actions"].append("mine")
+    assert tool_dispatcher("mine")["error_type"] == "unknown_action"
 
 
 def test_a_list_shows_the_approval_mode_and_settings_of_now(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ They keep a model's context small: it is handed two tools instead of twenty.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ksadk.tools.search import ToolIndex
 
 DISPATCHERS = frozenset({"tool_dispatcher", "agentengine_tool_dispatcher"})
-ACTIONS = ["list", "describe", "call"]
+ACTIONS = ("list", "describe", "call")
 MAX_RESULTS = 50
 USUAL_RESULTS = 8
 
@@ -42,7 +43,7 @@ class _Unchecked:
 Arguments = Annotated[dict[str, Any] | str | None, _Unchecked()]
 
 
-@builtin(group="dispatcher", boundary="local_ksadk_builtin_tools", actions=ACTIONS)
+@builtin(group="dispatcher", boundary="local_ksadk_builtin_tools", actions=lambda: list(ACTIONS))
 def tool_dispatcher(
     action: str,
     tool_name: str | None = None,
@@ -64,7 +65,7 @@ def tool_dispatcher(
 
 
 @builtin(
-    group="dispatcher", boundary="local_ksadk_builtin_tools", actions=ACTIONS,
+    group="dispatcher", boundary="local_ksadk_builtin_tools", actions=lambda: list(ACTIONS),
     compat_alias_for="tool_dispatcher",
 )  # fmt: skip
 def agentengine_tool_dispatcher(
@@ -138,7 +139,8 @@ def _dispatch(
         return {"ok": True, "tools": _specs(tools.values()), "tool_count": len(tools)}
     tool = _target(tools, tool_name)
     if action == "describe":
-        return {"ok": True, "tool": {**_specs([tool])[0], "parameters": tool.parameters.json_schema}}
+        parameters = copy.deepcopy(tool.parameters.json_schema)
+        return {"ok": True, "tool": {**_specs([tool])[0], "parameters": parameters}}
     given = read_arguments(arguments)
     if not tool.enabled():
         raise KsadkError(

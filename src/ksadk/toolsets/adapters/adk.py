@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from google.adk.tools import BaseTool
@@ -22,7 +23,7 @@ class AgentEngineAdkTool(BaseTool):
         return types.FunctionDeclaration(
             name=self.name,
             description=self.description,
-            parameters_json_schema=self._tool.parameters.json_schema,
+            parameters_json_schema=copy.deepcopy(self._tool.parameters.json_schema),
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:  # noqa: ARG002

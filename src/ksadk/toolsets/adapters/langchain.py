@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -24,7 +25,11 @@ class AgentEngineTool(StructuredTool):
     def of(cls, tool: Tool) -> AgentEngineTool:
         """The LangChain tool of a built-in tool."""
         function = public_function(tool.name)
-        schema = {**tool.parameters.json_schema, "title": tool.name, "description": tool.description}
+        schema = {
+            **copy.deepcopy(tool.parameters.json_schema),
+            "title": tool.name,
+            "description": tool.description,
+        }
         made = cls(name=tool.name, description=tool.description, args_schema=schema, func=function)
         # Beside the fields: pydantic lets a model's own attributes be fields only.
         made.__dict__.update(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from agents import FunctionTool
@@ -19,7 +20,7 @@ def openai_agents_tool(tool: Tool) -> FunctionTool:
     return FunctionTool(
         name=tool.name,
         description=tool.description,
-        params_json_schema=tool.parameters.json_schema,
+        params_json_schema=copy.deepcopy(tool.parameters.json_schema),
         on_invoke_tool=invoke,
         # A strict schema needs every argument to be given; ours have defaults.
         strict_json_schema=False,
