@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +98,7 @@ def write(
     _change(
         "write_workspace_file",
         path,
-        lambda: {"content": read_text(content), "overwrite": overwrite},
+        lambda: {"content": _content(content), "overwrite": overwrite},
         dry_run,
         lambda result: f"{'created' if result['created'] else 'replaced'} {result['absolute_path']}\n",
     )
@@ -219,6 +220,12 @@ def delete(path: MaybePath = None, dry_run: DryRun = False) -> None:
         "delete_workspace_file", path, dict, dry_run,
         lambda result: f"deleted {result['type']} {result['deleted']}\n",
     )  # fmt: skip
+
+
+def _content(value: str) -> str:
+    if value == "-" and sys.stdin.isatty():
+        output.say("type the content, and end it with Ctrl-D")
+    return read_text(value)
 
 
 def _show(tool: str, arguments: dict[str, Any], text: Callable[[Any], str]) -> None:
