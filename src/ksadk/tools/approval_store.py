@@ -44,6 +44,8 @@ _COLUMNS = (
     "decided_by", "reason", "edited",
 )  # fmt: skip
 
+_PATHS = ("project", "workspace_root")
+
 
 class StoreUnavailable(KsadkError):
     """The store cannot be read or written: no decision can be kept, so nothing that needs one starts."""
@@ -81,7 +83,7 @@ class ApprovalStore:
         """Requests that wait or are approved and not yet used, oldest first; `every` adds the ended ones."""
         where, values = ["1"], []
         if project is not None:
-            where, values = ["project = ?"], [project]
+            where, values = ["project = ?"], [_path_text(project)]
         if not every:
             where.append("state IN ('pending', 'approved') AND expires_at > ?")
             values.append(self.now())  # type: ignore[arg-type]
@@ -213,7 +215,7 @@ class ApprovalStore:
 def _grant_key(session_key: str, request: ApprovalRequest) -> tuple[str, ...]:
     return (
         session_key,
-        _storable(request.project),
+        _path_text(request.project),
         _storable(request.account_id),
         request.tool_name,
         _storable(request.plan.where),
@@ -223,6 +225,8 @@ def _grant_key(session_key: str, request: ApprovalRequest) -> tuple[str, ...]:
 
 def _to_row(request: ApprovalRequest) -> tuple[Any, ...]:
     values = {name: getattr(request, name) for name in _COLUMNS}
+    for name in _PATHS:
+        values[name] = _path_text(values[name])
     values["arguments"] = json.dumps(request.arguments)
     values["side_effects"] = json.dumps(request.side_effects)
     values["plan"] = plan_to_json(request.plan)
@@ -232,6 +236,8 @@ def _to_row(request: ApprovalRequest) -> tuple[Any, ...]:
 
 def _from_row(row: tuple[Any, ...]) -> ApprovalRequest:
     values = dict(zip(_COLUMNS, row, strict=True))
+    for name in _PATHS:
+        values[name] = os.fsdecode(values[name].encode("latin-1"))
     values["arguments"] = json.loads(values["arguments"])
     values["side_effects"] = tuple(json.loads(values["side_effects"]))
     values["plan"] = plan_from_json(values["plan"])
@@ -239,6 +245,12 @@ def _from_row(row: tuple[Any, ...]) -> ApprovalRequest:
     return ApprovalRequest(**values)
 
 
+def _path_text(path: str) -> str:
+    """A path as text that SQLite can hold and that gives the same path back: one character for each byte,
+    since file names need not be UTF-8."""
+    return os.fsencode(path).decode("latin-1")
+
+
 def _storable(text: str) -> str:
-    """Text that SQLite can hold: lone surrogates (a file name in another encoding) are escaped."""
+    """Text that SQLite can hold: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
