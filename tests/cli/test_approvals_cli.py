@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -204,3 +205,17 @@ def test_hostile_text_in_a_request_is_shown_escaped(command: Command) -> None:
     assert r"a\x1b[2J\u202eb" in text
     assert "\033" not in text
     assert "\u202e" not in text
+
+
+def test_approval_works_in_a_directory_whose_name_is_not_utf_8(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / os.fsdecode(b"caf\xe9")
+    place.mkdir()
+    monkeypatch.chdir(place)
+    request_id = command(*WRITE).json["approval_request"]["id"]
+    assert [r["id"] for r in command("approvals", "list", "--json").json["requests"]] == [request_id]
+    store().decide(request_id, "approved", by="somebody")
+    assert command(*WRITE, "--approval", request_id).status == 0
+    assert (place / "a.txt").read_text() == "new"
+    assert command("workspace", "write", "b.txt", "--content", "x", "--root", ".", "--yes").status == 0

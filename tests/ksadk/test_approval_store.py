@@ -83,6 +83,16 @@ def test_whatever_a_model_passed_comes_back_unchanged(
     assert store.get(kept.id) == kept
 
 
+@pytest.mark.parametrize("name", ["a b", "中文", "caf\udce9", "\\udce9", "x\ny"], ids=ascii)
+def test_a_project_of_any_name_is_found_again(store: ApprovalStore, name: str) -> None:
+    kept = request(project=f"/p/{name}", workspace_root=f"/w/{name}")
+    store.create(kept)
+    store.create(request())
+    assert store.list(f"/p/{name}") == [kept]
+    store.grant("terminal", kept, 60)
+    assert store.granted("terminal", kept)
+
+
 def test_the_file_is_the_users_own_whatever_the_umask(store: ApprovalStore) -> None:
     before = os.umask(0)
     try:
