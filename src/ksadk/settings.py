@@ -143,8 +143,8 @@ class Settings:
     tool_approval_mode = Variable(
         "KSADK_TOOL_APPROVAL_MODE", read=read_approval_mode, default="off",
         help="off (never ask), strict (ask for medium, high and critical risk) or ask (strict, and "
-             "everything with an approval scope). full and permissive mean off, risk means strict. The command line "
-             "uses strict where this is not set.",
+             "everything with an approval scope). full and permissive mean off, risk means strict. The "
+             "command line uses strict where this is not set.",
     )  # fmt: skip
     tool_approval_ttl_seconds = Variable(
         "KSADK_TOOL_APPROVAL_TTL_SECONDS", read=whole(1), default=900,
@@ -169,7 +169,7 @@ class Settings:
     # Large results
     tool_result_dir = Variable[Path | None](
         "KSADK_TOOL_RESULT_DIR", read=path, default=None,
-        help="Where the full text of a trimmed result is kept; tool-results in the session's directory if unset.",
+        help="Where the full text of a trimmed result is kept; in the session's directory if unset.",
     )  # fmt: skip
     tool_result_max_chars = Variable[int | None](
         "KSADK_TOOL_RESULT_MAX_CHARS", read=whole(), default=None,
