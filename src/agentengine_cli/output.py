@@ -39,10 +39,13 @@ def write(text: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """One JSON document, as raw UTF-8 on any locale. A lone surrogate is written as JSON's escape of it."""
+    """One JSON document, as raw UTF-8 on any locale. A lone surrogate is written as JSON's escape of it, and
+    on a terminal so is whatever `visible` escapes."""
     import json
 
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    if sys.stdout.isatty():
+        text = visible(text, keep="\n", escape=lambda character: json.dumps(character)[1:-1])
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
@@ -167,7 +170,17 @@ def colour(stream: TextIO) -> bool:
 _SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
-def visible(text: str, *, keep: str = "") -> str:
+def _escape(character: str) -> str:
+    simple = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    if simple:
+        return simple
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def visible(text: str, *, keep: str = "", escape: Callable[[str], str] = _escape) -> str:
     """Text with its control, format, bidirectional and private characters shown as escapes.
 
     What a model or a file wrote can then neither move the cursor nor reorder what a person reads.
@@ -179,19 +192,9 @@ def visible(text: str, *, keep: str = "") -> str:
     return "".join(
         character
         if character in keep or unicodedata.category(character) not in _SHOWN_ESCAPED
-        else _escape(character)
+        else escape(character)
         for character in text
     )
-
-
-def _escape(character: str) -> str:
-    simple = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
-    if simple:
-        return simple
-    number = ord(character)
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def columns(rows: Iterable[Sequence[str]], *, width: int | None = None) -> str:
