@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import struct
@@ -97,6 +98,14 @@ def test_control_and_bidirectional_characters_are_shown_escaped_on_a_terminal() 
     Path(".agentengine/ui/workspace/f").write_text("first\n" + HOSTILE + "end\n")
     shown = on_a_terminal("workspace", "read", "f")
     assert ESCAPED + "end" in shown
+
+
+def test_json_on_a_terminal_is_the_same_document_and_hides_nothing_either() -> None:
+    shown = on_a_terminal("tools", "describe", HOSTILE + "\U000e0041中", "--json", NO_COLOR="1")
+    document = shown[: shown.index("error: ")]
+    assert HOSTILE + "\U000e0041中" in json.loads(document)["error"]["message"]
+    assert "中" in document
+    assert not set(document) & set("\033\u202e\u200b\x9b\x7f\U000e0041")
 
 
 def test_what_goes_into_a_pipe_is_as_it_is(agentengine: Run) -> None:
