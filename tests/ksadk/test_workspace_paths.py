@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from ksadk.workspace.files import current_state
 from ksadk.workspace.paths import WorkspaceError, clean, is_protected, locate
+from ksadk.workspace.tree import Walk
 
 
 @pytest.mark.parametrize(
@@ -115,3 +117,21 @@ def test_a_link_does_not_open_a_protected_place(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError) as caught:
         locate(root, "inner/state")
     assert caught.value.code == "protected_path"
+
+
+def test_the_programs_own_state_is_closed_also_inside_the_workspace() -> None:
+    """A workspace may be the whole home directory, and approvals and rules are kept in there."""
+    home = Path.home().resolve()
+    for variable, name in (("XDG_STATE_HOME", "approvals.sqlite3"), ("XDG_CONFIG_HOME", "rules.yaml")):
+        kept = Path(os.environ[variable]) / "agentengine" / name
+        kept.parent.mkdir(parents=True)
+        kept.write_text("mine")
+        (home / f"link-to-{name}").symlink_to(kept)
+        for path in (str(kept.relative_to(home)), f"link-to-{name}"):
+            with pytest.raises(WorkspaceError) as refused:
+                locate(home, path)
+            assert refused.value.code == "protected_path"
+    (home / "other.txt").write_text("theirs")
+    seen = {entry.path for entry in Walk(home).entries(home, recursive=True)}
+    assert "other.txt" in seen
+    assert not any("agentengine" in path for path in seen)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.errors import KsadkError
+from ksadk.settings import Settings
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
@@ -62,7 +63,12 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     shown = clean(path)
     entry = _entry(root, shown)
     place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
-    if is_private(shown) or is_private(place.relative):
+    own = own_directories()
+    if (
+        is_private(shown)
+        or is_private(place.relative)
+        or any(path.is_relative_to(directory) for path in (place.real, entry) for directory in own)
+    ):
         raise WorkspaceError(
             f"{path} is private to the program, and closed to workspace tools", code="protected_path",
             path=shown,
@@ -99,6 +105,12 @@ def check_writable_place(place: Place) -> None:
                 f"{name} is protected: it decides what other programs run", code="protected_path",
                 hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
             )  # fmt: skip
+
+
+def own_directories() -> tuple[Path, ...]:
+    """Where this program keeps approvals and rules: closed to its tools, also where a workspace holds them."""
+    settings = Settings.from_env()
+    return tuple(Path(os.path.realpath(path)) for path in (settings.state_dir(), settings.config_dir()))
 
 
 def is_protected(shown: str) -> bool:

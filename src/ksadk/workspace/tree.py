@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
-from ksadk.workspace.paths import Place, WorkspaceError, is_private, relative_to
+from ksadk.workspace.paths import Place, WorkspaceError, is_private, own_directories, relative_to
 
 GIT = ".git"
 _IGNORE_FILES = (".ignore", ".gitignore")
@@ -68,6 +68,7 @@ class Walk:
     deadline: float = float("inf")
     skipped: Skipped = field(default_factory=Skipped)
     out_of_time: bool = False
+    _closed: frozenset[str] = frozenset()
 
     def files(self, start: Path) -> Iterator[Entry]:
         """The regular files below `start`."""
@@ -78,6 +79,9 @@ class Walk:
     def entries(self, start: Path, *, recursive: bool) -> Iterator[Entry]:
         """What is in `start`, and with `recursive` below it too; a directory comes before its entries."""
         shown = relative_to(self.root, start)
+        self._closed = frozenset(
+            relative_to(self.root, path) for path in own_directories() if path.is_relative_to(self.root)
+        )
         # A stack of our own: a hostile tree is deeper than the interpreter's.
         stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
         while stack:
@@ -113,7 +117,7 @@ class Walk:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     path = f"{prefix}/{entry.name}" if prefix else entry.name
-                    if not is_private(path):
+                    if not is_private(path) and path not in self._closed:
                         try:
                             found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
                         except FileNotFoundError:
