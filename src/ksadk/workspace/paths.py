@@ -108,7 +108,7 @@ def check_writable_place(place: Place) -> None:
 
 
 def own_directories() -> tuple[Path, ...]:
-    """Where this program keeps approvals and rules: closed to its tools, also where a workspace holds them."""
+    """Where this program keeps approvals and rules: closed to its tools, also inside a workspace."""
     settings = Settings.from_env()
     return tuple(Path(os.path.realpath(path)) for path in (settings.state_dir(), settings.config_dir()))
 
