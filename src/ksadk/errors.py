@@ -48,9 +48,7 @@ CODES: dict[str, Code] = {
     "invalid_card": Code("usage", "A value that no valid Agent Card can hold."),
     "invalid_url": Code("usage", "A URL that cannot be used where it was given."),
     "project_not_found": Code("failed", "A directory holds nothing that tells of an agent."),
-    "invalid_project_file": Code(
-        "failed", "A project's file is broken; the message names file and line."
-    ),
+    "invalid_project_file": Code("failed", "A project's file is broken; the message names file and line."),
     "file_exists": Code("failed", "A file that would be written is already there."),
     # Tools: the dispatcher, search, and groups whose engine is not there
     "missing_tool_name": Code("usage", "The dispatcher was not told which tool."),
