@@ -62,6 +62,16 @@ def test_content_that_changes_while_the_question_is_open_makes_the_answer_stale(
     assert not risky.ran_it
 
 
+def test_a_rule_that_comes_while_the_question_is_open_holds(risky: Recorder) -> None:
+    def slow(request: ApprovalRequest, note: str = "") -> Decision:
+        gateway._rules = (Rule("deny", "risky", reason="new rule"),)
+        return Decision("approve", by="me")
+
+    gateway = risky.gateway(ask=slow)
+    assert refused(risky.call(gateway), "denied_by_rule", "denied_by_rule")
+    assert not risky.ran_it
+
+
 def test_edited_arguments_are_previewed_asked_about_again_and_run(risky: Recorder) -> None:
     asked = Asked(Decision("edit", arguments={"path": "b"}), Decision("approve", by="me"))
     assert risky.call(risky.gateway(ask=asked)) == {"ok": True, "path": "b"}
