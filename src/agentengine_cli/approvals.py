@@ -99,7 +99,7 @@ def approve(
     if decision == approval.stopped(decision.by):
         raise KsadkError(f"{request_id} still waits", code="no_terminal")
     verdict: State = "approved" if decision.verdict == "approve" else "denied"
-    request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason)
+    request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason, seen=request)
     output.show(document(request, store.now()), lambda _: f"{verdict} {request_id}\n")
     if verdict == "denied":
         raise typer.Exit(output.exit_status("approval_rejected"))

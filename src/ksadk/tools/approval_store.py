@@ -91,11 +91,26 @@ class ApprovalStore:
         with self._transaction() as db:
             return [_from_row(row) for row in db.execute(query, values)]
 
-    def decide(self, request_id: str, state: State, *, by: str, reason: str = "") -> ApprovalRequest:
-        """Approve or deny a pending request; raises when it is no longer pending."""
+    def decide(
+        self,
+        request_id: str,
+        state: State,
+        *,
+        by: str,
+        reason: str = "",
+        seen: ApprovalRequest | None = None,
+    ) -> ApprovalRequest:
+        """Approve or deny a pending request; raises when it is no longer pending, or no longer what whoever
+        decides has `seen`."""
         with self._transaction() as db:
             request = self._get(db, request_id)
             self._require_pending(request)
+            if seen is not None and not request.same_call(seen):
+                raise KsadkError(
+                    f"{request_id} was edited since it was shown",
+                    code="approval_mismatch",
+                    hint="Look at it again.",
+                )
             db.execute(
                 "UPDATE requests SET state = ?, decided_by = ?, reason = ? WHERE id = ?",
                 (state, by, _storable(reason), request_id),

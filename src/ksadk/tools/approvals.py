@@ -51,6 +51,13 @@ class ApprovalRequest:
         """Whether nobody can use it any more because its time is over."""
         return now >= self.expires_at
 
+    def same_call(self, other: ApprovalRequest) -> bool:
+        """Whether both have the same arguments, and previews made from the same content."""
+        return (self.arguments_digest, self.plan.content_digest) == (
+            other.arguments_digest,
+            other.plan.content_digest,
+        )
+
     def envelope(self) -> dict[str, Any]:
         """The result of a call that nobody was there to approve."""
         return {

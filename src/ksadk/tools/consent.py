@@ -13,8 +13,10 @@ from typing import Any
 from ksadk.errors import KsadkError
 from ksadk.runtime_context import (
     get_current_account_id,
+    get_current_invocation_context_or_default,
     get_current_session_id,
     get_current_workspace_root,
+    platform_invocation_scope,
     tool_execution_scope,
     workspace_root_scope,
 )
@@ -78,9 +80,16 @@ class Consent:
         return arguments
 
     def amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
-        """Replace the arguments of a pending request, checked and planned again; raises when they cannot
-        work."""
-        with scope_of(request):
+        """Replace the arguments of a pending request, checked and planned again as the account that it is
+        for; raises when they cannot work."""
+        if request.project != str(project_dir()):
+            raise KsadkError(
+                f"{request.id} belongs to another project",
+                code="approval_mismatch",
+                hint=f"Edit it in {request.project}.",
+            )
+        caller = replace(get_current_invocation_context_or_default(), account_id=request.account_id)
+        with platform_invocation_scope(caller), scope_of(request):
             checked = tool.parameters.check(arguments)
             self._judge(tool, checked)
             canonical = tool.parameters.canonical(checked)
@@ -147,9 +156,18 @@ class Consent:
         kept = self._store.get(request.id)
         if kept.state == "pending" and kept.expired(self._store.now()):
             raise _expired(tool, f"{request.id} was answered too late")
+        if not kept.same_call(request):
+            raise NotAllowed(
+                "approval_rejected",
+                f"{request.id} was edited elsewhere while the question was open",
+                tool,
+                code="approval_mismatch",
+            )
         if kept.state == "pending":  # else it was answered from elsewhere, and that answer holds
             verdict: State = "denied" if decision.verdict == "deny" else "approved"
-            kept = self._store.decide(request.id, verdict, by=decision.by, reason=decision.reason)
+            kept = self._store.decide(
+                request.id, verdict, by=decision.by, reason=decision.reason, seen=request
+            )
         if kept.state == "denied":
             raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=kept.reason)
 
