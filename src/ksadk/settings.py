@@ -74,12 +74,14 @@ def words(value: str) -> tuple[str, ...]:
     return tuple(word for word in (part.strip() for part in value.split(",")) if word)
 
 
-def whole(at_least: int = 0) -> Callable[[str], int]:
+def whole(at_least: int = 0, at_most: int | None = None) -> Callable[[str], int]:
     def read(value: str) -> int:
         try:
             number = int(value)
         except ValueError:
             raise ValueError("a whole number is expected") from None
+        if at_most is not None and number > at_most:
+            raise ValueError(f"a number of at most {at_most} is expected")
         return max(number, at_least)
 
     return read
@@ -147,7 +149,7 @@ class Settings:
              "command line uses strict where this is not set.",
     )  # fmt: skip
     tool_approval_ttl_seconds = Variable(
-        "KSADK_TOOL_APPROVAL_TTL_SECONDS", read=whole(1), default=900,
+        "KSADK_TOOL_APPROVAL_TTL_SECONDS", read=whole(1, 31_536_000), default=900,
         help="How long an approval request can be answered and used, in seconds.",
     )  # fmt: skip
     tool_approval_binding = Variable(
