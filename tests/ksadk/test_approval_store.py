@@ -154,6 +154,18 @@ def test_a_request_that_is_used_expired_or_unknown_is_neither_decided_nor_amende
         assert code_of(caught) == code
 
 
+@pytest.mark.parametrize("change", [{"arguments_digest": "other"}, {"plan": Plan("", "", "other")}])
+def test_a_request_is_decided_only_as_it_was_seen(store: ApprovalStore, change: dict[str, object]) -> None:
+    first = request()
+    store.create(first)
+    amended = dataclasses.replace(first, edited=True, **change)  # type: ignore[arg-type]
+    store.amend(amended)
+    with pytest.raises(KsadkError, match="edited since it was shown") as caught:
+        store.decide(first.id, "approved", by="me", seen=first)
+    assert code_of(caught) == "approval_mismatch"
+    assert store.decide(first.id, "approved", by="me", seen=amended).state == "approved"
+
+
 def test_a_request_that_was_amended_is_used_only_as_it_is_now(store: ApprovalStore) -> None:
     first = request()
     store.create(first)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from recorder import Asked, Recorder, refused
 
+from ksadk.errors import KsadkError
+from ksadk.runtime_context import (
+    PlatformInvocationContext,
+    get_current_account_id,
+    get_current_session_id,
+    get_current_workspace_root,
+    platform_invocation_scope,
+    tool_execution_scope,
+    workspace_root_scope,
+)
+from ksadk.tools import registry
 from ksadk.tools.approvals import (
     ApprovalRequest,
     Decision,
     StoredApproval,
     arguments_digest,
 )
+from ksadk.tools.registry import Plan
 from ksadk.tools.rules import Rule
 
 # A person's answers
@@ -101,6 +115,41 @@ def test_edited_arguments_that_cannot_work_are_said_and_asked_about_again(
     assert words in asked.notes[1]
     assert asked.requests[1].arguments == {"path": "a", "count": 1}
     assert not risky.ran_it
+
+
+def test_a_yes_does_not_approve_what_was_edited_elsewhere_since_it_was_shown(risky: Recorder) -> None:
+    def elsewhere(request: ApprovalRequest, note: str = "") -> Decision:
+        risky.store.amend(replace(request, arguments={"path": "b", "count": 1}, arguments_digest="other"))
+        return Decision("approve", by="me")
+
+    assert refused(risky.call(risky.gateway(ask=elsewhere)), "approval_rejected", "approval_mismatch")
+    assert not risky.ran_it
+    assert risky.store.list()[0].state == "pending"
+
+
+def test_an_edit_is_previewed_as_the_account_session_and_root_of_the_request(
+    risky: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def plan(path: str, count: int = 1) -> Plan:
+        seen.append((get_current_account_id(), get_current_session_id(), get_current_workspace_root()))
+        return Plan("", "", path)
+
+    risky.tool = replace(risky.tool, plan=plan)
+    with (
+        platform_invocation_scope(PlatformInvocationContext(account_id="acme")),
+        tool_execution_scope("s"),
+        workspace_root_scope(tmp_path),
+    ):
+        request = risky.store.get(risky.waiting())
+    monkeypatch.setattr(registry, "_builtin", {"risky": risky.tool})
+    risky.gateway().amend(request, {"path": "b"})
+    assert seen == [("acme", "s", tmp_path)] * 2
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KsadkError, match="another project"):
+        risky.gateway().amend(request, {"path": "c"})
+    assert risky.store.get(request.id).arguments["path"] == "b"
 
 
 def test_for_the_session_lets_exactly_this_call_through_later(risky: Recorder) -> None:

@@ -46,6 +46,7 @@ def test_a_variable_is_read_as_its_type(name: str, text: str, field: str, value:
     ("name", "text", "field"),
     [
         ("KSADK_TOOL_APPROVAL_MODE", "of", "tool_approval_mode"),
+        ("KSADK_TOOL_APPROVAL_TTL_SECONDS", "99999999999", "tool_approval_ttl_seconds"),
         ("KSADK_TOOL_APPROVAL_BINDING", "yes", "tool_approval_binding"),
         ("KSADK_BUILTIN_TOOLS_MODE", "everything", "builtin_tools_mode"),
         ("KSADK_SANDBOX_TYPE", "fiber", "sandbox_type"),
