@@ -109,12 +109,12 @@ class Consent:
         if self._session_key and self._store.granted(self._session_key, request):
             return arguments
         self._store.create(request)
-        request, decision = self._decided(tool, request)
-        self._settle(tool, request, decision)
+        shown, decision = self._decided(tool, request)
+        request = self._settle(tool, shown, decision)
         arguments = tool.parameters.check(request.arguments)
         self._judge(tool, arguments)
         self._use(tool, arguments, request.id, states=("approved",))
-        if decision.for_session and self._session_key:
+        if decision.for_session and self._session_key and request.same_call(shown):
             self._store.grant(self._session_key, request, SESSION_GRANT_SECONDS)
         return arguments
 
@@ -146,30 +146,31 @@ class Consent:
                     raise
                 note = error.message
 
-    def _settle(self, tool: Tool, request: ApprovalRequest, decision: Decision) -> None:
-        """Write the decision down; returns only for an approval."""
+    def _settle(self, tool: Tool, shown: ApprovalRequest, decision: Decision) -> ApprovalRequest:
+        """Write the decision down. Returns the request as it was approved: one that was answered elsewhere
+        meanwhile, and perhaps edited, stands as it was answered there, except that a "no" here is one."""
         if decision.verdict == "nobody":
-            raise ApprovalNeeded(request)
+            raise ApprovalNeeded(shown)
         if decision.verdict == "expired":
-            self._store.expire(request.id)
-            raise _expired(tool, f"nobody answered {request.id} in time")
-        kept = self._store.get(request.id)
-        if kept.state == "pending" and kept.expired(self._store.now()):
-            raise _expired(tool, f"{request.id} was answered too late")
-        if not kept.same_call(request):
-            raise NotAllowed(
-                "approval_rejected",
-                f"{request.id} was edited elsewhere while the question was open",
-                tool,
-                code="approval_mismatch",
-            )
-        if kept.state == "pending":  # else it was answered from elsewhere, and that answer holds
+            self._store.expire(shown.id)
+            raise _expired(tool, f"nobody answered {shown.id} in time")
+        kept = self._store.get(shown.id)
+        if kept.state == "pending":
+            if kept.expired(self._store.now()):
+                raise _expired(tool, f"{shown.id} was answered too late")
+            if not kept.same_call(shown):
+                raise NotAllowed(
+                    "approval_rejected",
+                    f"{shown.id} was edited elsewhere while the question was open",
+                    tool,
+                    code="approval_mismatch",
+                )
             verdict: State = "denied" if decision.verdict == "deny" else "approved"
-            kept = self._store.decide(
-                request.id, verdict, by=decision.by, reason=decision.reason, seen=request
-            )
-        if kept.state == "denied":
-            raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=kept.reason)
+            kept = self._store.decide(shown.id, verdict, by=decision.by, reason=decision.reason, seen=shown)
+        if kept.state == "denied" or decision.verdict == "deny":
+            reason = kept.reason or decision.reason
+            raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=reason)
+        return kept
 
     def _use(
         self, tool: Tool, arguments: dict[str, Any], request_id: str, *, states: tuple[State, ...]
