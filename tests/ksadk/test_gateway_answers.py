@@ -67,6 +67,31 @@ def test_an_answer_given_elsewhere_while_the_question_was_open_holds(risky: Reco
     assert not risky.ran_it
 
 
+def test_a_no_here_stops_the_call_though_somebody_elsewhere_said_yes(risky: Recorder) -> None:
+    def ask(request: ApprovalRequest, note: str = "") -> Decision:
+        risky.store.decide(request.id, "approved", by="elsewhere")
+        return Decision("deny", by="me", reason="no")
+
+    result = risky.call(risky.gateway(ask=ask))
+    assert refused(result, "approval_rejected", "approval_rejected")
+    assert result["reason"] == "no"
+    assert not risky.ran_it
+
+
+def test_what_somebody_elsewhere_edited_and_approved_is_what_runs(risky: Recorder) -> None:
+    def ask(request: ApprovalRequest, note: str = "") -> Decision:
+        arguments = {"path": "b", "count": 2}
+        edited = replace(request, arguments=arguments, arguments_digest=arguments_digest(arguments))
+        risky.store.amend(edited)
+        risky.store.decide(request.id, "approved", by="elsewhere", seen=edited)
+        return Decision("approve", by="elsewhere", for_session=True)
+
+    gateway = risky.gateway(ask=ask, session_key="terminal")
+    assert risky.call(gateway) == {"ok": True, "path": "b"}
+    assert ("run", "b", 2) in risky.ran
+    assert not risky.store.granted("terminal", risky.store.list(every=True)[0])
+
+
 def test_content_that_changes_while_the_question_is_open_makes_the_answer_stale(risky: Recorder) -> None:
     def slow(request: ApprovalRequest, note: str = "") -> Decision:
         risky.content = "after"
