@@ -220,6 +220,7 @@ def test_a_console_of_another_encoding_gets_json_in_utf_8_and_text_with_escapes(
             assert rb"\u4e2d\u6587.txt" in done.stdout
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="file names are Unicode there")
 def test_a_name_that_is_no_unicode_is_written_as_an_escape(agentengine: Run) -> None:
     root = Path(".agentengine/ui/workspace")
     root.mkdir(parents=True)
