@@ -39,8 +39,10 @@ def approved(waiting: str) -> str:
 
 def test_with_nothing_waiting_the_list_is_empty(command: Command) -> None:
     done = command("approvals", "list")
-    assert (done.status, done.stdout) == (0, "Nothing waits for approval here.\n")
-    assert command("approvals", "list", "--json").json == {"ok": True, "requests": []}
+    assert (done.status, done.stdout) == (0, "Nothing waits for approval in this project.\n")
+    assert command("approvals", "list", "--json").json == {
+        "ok": True, "requests": [], "in_other_projects": 0,
+    }  # fmt: skip
 
 
 def test_a_request_is_listed_in_its_project_and_with_all_everywhere(
@@ -54,12 +56,14 @@ def test_a_request_is_listed_in_its_project_and_with_all_everywhere(
         "write_workspace_file",
     )
     monkeypatch.chdir(tmp_path)
-    assert command("approvals", "list", "--json").json["requests"] == []
+    here = command("approvals", "list", "--json").json
+    assert (here["requests"], here["in_other_projects"]) == ([], 1)
+    assert "1 more in other projects" in command("approvals", "list").stderr
     assert [r["id"] for r in command("approvals", "list", "--all", "--json").json["requests"]] == [waiting]
 
 
 def test_a_request_is_shown_with_all_that_it_would_do(command: Command, waiting: str) -> None:
-    shown = command("approvals", "show", waiting, "--json").json
+    shown = command("approvals", "show", waiting, "--json").json["request"]
     assert shown["arguments"] == {"path": "a.txt", "content": "new", "overwrite": True}
     assert "-old" in shown["plan"]["diff"]
     text = command("approvals", "show", waiting).stdout
