@@ -115,8 +115,9 @@ def test_only_what_can_still_be_answered_or_used_is_listed(store: ApprovalStore,
     assert store.list("/p") == []
 
 
-@pytest.mark.parametrize("first", ["approved", "denied"])
-@pytest.mark.parametrize("second", ["approved", "denied"])
+@pytest.mark.parametrize(
+    ("first", "second"), [("approved", "approved"), ("denied", "denied"), ("denied", "approved")]
+)
 def test_a_request_is_decided_once(store: ApprovalStore, first: State, second: State) -> None:
     kept = request()
     store.create(kept)
@@ -126,6 +127,14 @@ def test_a_request_is_decided_once(store: ApprovalStore, first: State, second: S
         store.decide(kept.id, second, by="two")
     assert code_of(caught) == "approval_decided"
     assert store.get(kept.id).decided_by == "one"
+
+
+def test_an_approval_that_is_not_used_yet_can_be_taken_back(store: ApprovalStore) -> None:
+    kept = request()
+    store.create(kept)
+    store.decide(kept.id, "approved", by="one")
+    assert store.decide(kept.id, "denied", by="two", reason="no").state == "denied"
+    assert not store.claim(kept, by="caller")
 
 
 def test_a_request_that_is_used_expired_or_unknown_is_neither_decided_nor_amended(

@@ -19,6 +19,7 @@ from ksadk.runtime_context import (
     tool_execution_scope,
     workspace_root_scope,
 )
+from ksadk.sessions import project_dir
 from ksadk.tools import registry
 from ksadk.tools.approvals import (
     ApprovalRequest,
@@ -76,6 +77,7 @@ def test_a_no_here_stops_the_call_though_somebody_elsewhere_said_yes(risky: Reco
     assert refused(result, "approval_rejected", "approval_rejected")
     assert result["reason"] == "no"
     assert not risky.ran_it
+    assert risky.store.list() == []
 
 
 def test_what_somebody_elsewhere_edited_and_approved_is_what_runs(risky: Recorder) -> None:
@@ -152,29 +154,50 @@ def test_a_yes_does_not_approve_what_was_edited_elsewhere_since_it_was_shown(ris
     assert risky.store.list()[0].state == "pending"
 
 
-def test_an_edit_is_previewed_as_the_account_session_and_root_of_the_request(
-    risky: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def placed(risky: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Where each plan of the risky tool was made: project, account, session and root. One request waits,
+    and this process has gone elsewhere."""
     seen: list[Any] = []
 
     def plan(path: str, count: int = 1) -> Plan:
-        seen.append((get_current_account_id(), get_current_session_id(), get_current_workspace_root()))
-        return Plan("", "", path)
+        caller = (get_current_account_id(), get_current_session_id(), get_current_workspace_root())
+        seen.append((project_dir(), *caller))
+        return Plan("", "", risky.content + path)
 
     risky.tool = replace(risky.tool, plan=plan)
+    monkeypatch.setattr(registry, "_builtin", {"risky": risky.tool})
     with (
         platform_invocation_scope(PlatformInvocationContext(account_id="acme")),
         tool_execution_scope("s"),
         workspace_root_scope(tmp_path),
     ):
-        request = risky.store.get(risky.waiting())
-    monkeypatch.setattr(registry, "_builtin", {"risky": risky.tool})
-    risky.gateway().amend(request, {"path": "b"})
-    assert seen == [("acme", "s", tmp_path)] * 2
+        risky.waiting()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KsadkError, match="another project"):
-        risky.gateway().amend(request, {"path": "c"})
-    assert risky.store.get(request.id).arguments["path"] == "b"
+    return seen
+
+
+def test_an_edit_from_elsewhere_is_previewed_where_and_for_whom_the_request_is(
+    risky: Recorder, placed: list[Any]
+) -> None:
+    [request] = risky.store.list()
+    amended = risky.gateway().amend(request, {"path": "b"})
+    assert placed[0] == (Path(request.project), "acme", "s", Path(request.workspace_root))
+    assert placed[1] == placed[0]
+    assert risky.store.get(request.id) == amended
+    assert amended.arguments["path"] == "b"
+
+
+def test_a_second_look_says_what_has_changed_before_anyone_approves(
+    risky: Recorder, placed: list[Any]
+) -> None:
+    [request] = risky.store.list()
+    risky.gateway().look_again(request)
+    assert placed[1] == placed[0]
+    risky.content = "after"
+    with pytest.raises(KsadkError, match="has changed") as caught:
+        risky.gateway().look_again(request)
+    assert caught.value.code == "approval_stale"
 
 
 def test_for_the_session_lets_exactly_this_call_through_later(risky: Recorder) -> None:
