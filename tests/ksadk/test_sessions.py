@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope
+from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope, project_scope
 from ksadk.sessions import project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 
@@ -25,6 +25,16 @@ def test_the_project_is_the_current_directory_unless_it_is_named(
     monkeypatch.setenv("KSADK_PROJECT_DIR", str(tmp_path / "elsewhere"))
     assert project_dir() == tmp_path / "elsewhere"
     assert resolve_local_session_dir() == tmp_path / "elsewhere" / ".agentengine" / "ui"
+
+
+def test_a_project_that_a_trusted_caller_works_for_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_PROJECT_DIR", str(tmp_path / "elsewhere"))
+    with project_scope(tmp_path / "chosen"):
+        assert project_dir() == tmp_path / "chosen"
+        assert resolve_local_session_dir() == tmp_path / "chosen" / ".agentengine" / "ui"
+    assert project_dir() == tmp_path / "elsewhere"
 
 
 def test_a_named_session_directory_wins_and_a_relative_one_is_made_absolute() -> None:
