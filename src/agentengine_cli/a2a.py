@@ -70,10 +70,9 @@ def card(
     What the options leave out comes from agentengine.yaml, langgraph.json, pyproject.toml and the agent's
     source, which is read and never run. Only the card goes to stdout.
 
+    \b
     Examples:
-
       agentengine a2a card . --url https://agent.example.com --name research-agent --skill research
-
       agentengine a2a card --check agent-card.json
     """
     if check:

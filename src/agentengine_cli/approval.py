@@ -31,6 +31,7 @@ from ksadk.tools.approvals import ApprovalRequest, Decision, iso
 
 VALUE_WIDTH = 400
 PREVIEW_LINES = 60
+LONG_PREVIEW = 15
 
 _KEYS = (
     ("y", "yes, once"),
@@ -56,6 +57,7 @@ class Prompt:
         self._keys = keys if session_key() else keys.replace("s", "")
         self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self._ended: Decision | None = None
+        self._draft: str | None = None
 
     def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
         if self._ended is not None:
@@ -69,6 +71,11 @@ class Prompt:
                 if decision is not None:
                     return decision
 
+    def edit(self, request: ApprovalRequest) -> Decision:
+        """Begin with the editor; raises when it does not leave arguments."""
+        self._draft = edited_text(arguments_text(request))
+        return Decision("edit", arguments=arguments_of(self._draft))
+
     def _answer(self, key: str, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
         if key == "":
             return Decision("expired")
@@ -76,8 +83,7 @@ class Prompt:
             self._ended = Decision("nobody")
             return self._ended
         if key not in self._keys:
-            if not key.isspace():
-                self._draw_keys()
+            keys.forget()  # words that were meant for something else may hold a key
             return None
         self._console.print(Text(key))
         if key == "?":
@@ -93,26 +99,42 @@ class Prompt:
         return Decision("deny" if key == "n" else "approve", by=by, for_session=key == "s")
 
     def _edit(self, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
+        text = self._draft or arguments_text(request)
         with keys.released():
             try:
-                return Decision("edit", by=by, arguments=edit_arguments(request))
+                self._draft = edited_text(text)
+                return Decision("edit", by=by, arguments=arguments_of(self._draft))
             except KsadkError as error:
                 problem = error.message
-        self._console.print(Text(visible(problem), style="red"))
+        self._console.print(Text(f"{visible(problem)}; e edits it again", style="red"))
         self._draw_keys()
         return None
 
     def _draw(self, request: ApprovalRequest, note: str, *, everything: bool) -> None:
         show(request, self._console, everything=everything)
         if note:
-            self._console.print(Text(f"the edited arguments do not work: {visible(note)}", style="red"))
+            what = (
+                f"the edited arguments do not work: {visible(note)}; e edits them again, y runs what is above"
+            )
+            self._console.print(Text(what, style="red"))
+        if request.plan.diff.count("\n") > LONG_PREVIEW:
+            again = (
+                f"{visible(request.plan.summary)} ({request.risk_level} risk, {visible(request.plan.where)})"
+            )
+            self._console.print(Text(again, style="bold"))
         self._draw_keys()
 
     def _draw_keys(self) -> None:
-        line = Text()
+        line, used = Text(), 0
         for key, meaning in _KEYS:
-            if key in self._keys:
-                line.append(key, style="bold").append(f" {meaning}   ")
+            if key not in self._keys:
+                continue
+            size = len(f"{key} {meaning}   ")
+            if used and used + size > self._console.width:
+                line.append("\n")
+                used = 0
+            line.append(key, style="bold").append(f" {meaning}   ")
+            used += size
         line.append("\napprove? ", style="bold")
         self._console.print(line, end="")
 
@@ -171,22 +193,35 @@ def _style(line: str) -> str:
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
-def edit_arguments(request: ApprovalRequest) -> dict[str, Any]:
-    """Let the person edit a call's arguments, as JSON, in their editor."""
+def arguments_text(request: ApprovalRequest) -> str:
+    """A call's arguments as a person edits them."""
+    return json.dumps(request.arguments, ensure_ascii=False, indent=2) + "\n"
+
+
+def edited_text(text: str) -> str:
+    """Let the person edit a text in their editor."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "arguments.json"
-        file.write_text(
-            json.dumps(request.arguments, ensure_ascii=False, indent=2) + "\n", "utf-8", "surrogatepass"
-        )
+        file.write_text(text, "utf-8", "surrogatepass")
         command = [*shlex.split(Settings.from_env().editor), str(file)]
         try:
             subprocess.run(command, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise KsadkError(f"the editor {command[0]} did not finish: {error}") from error
+        except OSError as error:
+            raise KsadkError(f"the editor {command[0]} cannot be started: {error.strerror}") from error
+        except subprocess.CalledProcessError as error:
+            raise KsadkError(f"the editor {command[0]} did not finish") from error
         try:
-            edited = json.loads(file.read_text("utf-8", "surrogatepass"))
-        except ValueError as error:
-            raise KsadkError(f"the edited arguments are not JSON: {error}") from error
+            return file.read_text("utf-8", "surrogatepass")
+        except (OSError, ValueError) as error:
+            raise KsadkError(f"what the editor left cannot be read: {error}") from error
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The arguments in an edited text."""
+    try:
+        edited = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise KsadkError(f"the edited arguments are not JSON: {error}") from error
     if not isinstance(edited, dict):
         raise KsadkError("the edited arguments are not a JSON object")
     return edited
@@ -199,7 +234,7 @@ class _KeyReader:
         self._fd = sys.stdin.fileno()
         self._saved = termios.tcgetattr(self._fd)
         tty.setcbreak(self._fd, termios.TCSANOW)
-        termios.tcflush(self._fd, termios.TCIFLUSH)
+        self.forget()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -209,6 +244,10 @@ class _KeyReader:
         """One key; `_END_OF_INPUT` when nobody is there any more, "" when the time is over."""
         ready, _, _ = select.select([self._fd], [], [], max(0.0, until - time.time()))
         return self._byte() if ready else ""
+
+    def forget(self) -> None:
+        """Throw away what was typed and not read yet."""
+        termios.tcflush(self._fd, termios.TCIFLUSH)
 
     def line(self, question: str) -> str:
         """A line of words. The line end that followed the key, if it did, is not the answer."""

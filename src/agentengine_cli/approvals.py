@@ -26,26 +26,36 @@ def list_requests(
 ) -> None:
     """List the requests of this project that wait, or are approved and not used yet.
 
-    Example: agentengine approvals list --all
+    \b
+    Example:
+      agentengine approvals list --all
     """
     store = ToolGateway().store
-    requests = store.list(None if every else str(project_dir()), every=every)
+    project = None if every else str(project_dir())
+    requests = store.list(project, every=every)
+    elsewhere = 0 if every else len(store.list()) - len(requests)
     now = store.now()
     output.show(
-        {"ok": True, "requests": [document(request, now) for request in requests]},
+        {"ok": True, "requests": [document(r, now) for r in requests], "in_other_projects": elsewhere},
         lambda value: _table(value["requests"]),
     )
+    if elsewhere and not output.json_wanted.get():
+        output.say(f"{elsewhere} more in other projects: agentengine approvals list --all")
 
 
 @app.command("show", cls=Command)
 def show_request(request_id: RequestId) -> None:
     """Show a request: what would happen, its arguments and its preview.
 
-    Example: agentengine approvals show appr_0123456789abcdef0123456789abcdef
+    \b
+    Example:
+      agentengine approvals show appr_0123456789abcdef0123456789abcdef
     """
     store = ToolGateway().store
     request = store.get(request_id)
-    output.show(document(request, store.now()), lambda _: _as_text(request, store.now()))
+    output.show(
+        {"ok": True, "request": document(request, store.now())}, lambda _: _as_text(request, store.now())
+    )
 
 
 @app.command("approve", cls=Command)
@@ -57,7 +67,9 @@ def approve(
 
     Whoever called then runs it with --approval ID.
 
-    Example: agentengine approvals approve appr_0123456789abcdef0123456789abcdef
+    \b
+    Example:
+      agentengine approvals approve appr_0123456789abcdef0123456789abcdef
     """
     load_builtin_tools()  # an edited call is checked by its tool
     gateway = ToolGateway()
@@ -85,8 +97,27 @@ def approve(
         )
     from agentengine_cli import approval
 
+    gateway.look_again(request)
+    request, decision = _answer(gateway, request, edit)
+    if decision.verdict in ("nobody", "expired"):
+        raise KsadkError(f"{request_id} was not answered", code="no_terminal")
+    if decision == approval.stopped(decision.by):
+        raise KsadkError(f"{request_id} still waits", code="no_terminal")
+    verdict: State = "approved" if decision.verdict == "approve" else "denied"
+    request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason, seen=request)
+    output.show(
+        {"ok": True, "request": document(request, store.now())}, lambda _: f"{verdict} {request_id}\n"
+    )
+    if verdict == "denied":
+        raise typer.Exit(output.exit_status("approval_rejected"))
+
+
+def _answer(gateway: ToolGateway, request: ApprovalRequest, edit: bool) -> tuple[ApprovalRequest, Decision]:
+    """What the person at this terminal says, and the request that it is about."""
+    from agentengine_cli import approval
+
     prompt = approval.Prompt(keys="yenf?q")
-    decision = Decision("edit", arguments=approval.edit_arguments(request)) if edit else prompt(request)
+    decision = prompt.edit(request) if edit else prompt(request)
     while decision.verdict == "edit":
         note = ""
         try:
@@ -94,15 +125,7 @@ def approve(
         except KsadkError as error:
             note = error.message
         decision = prompt(request, note)
-    if decision.verdict in ("nobody", "expired"):
-        raise KsadkError(f"{request_id} was not answered", code="no_terminal")
-    if decision == approval.stopped(decision.by):
-        raise KsadkError(f"{request_id} still waits", code="no_terminal")
-    verdict: State = "approved" if decision.verdict == "approve" else "denied"
-    request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason, seen=request)
-    output.show(document(request, store.now()), lambda _: f"{verdict} {request_id}\n")
-    if verdict == "denied":
-        raise typer.Exit(output.exit_status("approval_rejected"))
+    return request, decision
 
 
 @app.command("deny", cls=Command)
@@ -112,11 +135,13 @@ def deny(
 ) -> None:
     """Deny a request.
 
-    Example: agentengine approvals deny appr_0123456789abcdef0123456789abcdef --reason "wrong file"
+    \b
+    Example:
+      agentengine approvals deny appr_0123456789abcdef0123456789abcdef --reason "wrong file"
     """
     store = ToolGateway().store
     request = store.decide(request_id, "denied", by="agentengine approvals deny", reason=reason)
-    output.show(document(request, store.now()), lambda _: f"denied {request_id}\n")
+    output.show({"ok": True, "request": document(request, store.now())}, lambda _: f"denied {request_id}\n")
 
 
 def document(request: ApprovalRequest, now: float) -> dict[str, Any]:
@@ -136,7 +161,7 @@ def status(request: ApprovalRequest, now: float) -> str:
 
 def _table(requests: list[dict[str, Any]]) -> str:
     if not requests:
-        return "Nothing waits for approval here.\n"
+        return "Nothing waits for approval in this project.\n"
     rows = [("ID", "STATE", "TOOL", "RISK", "EXPIRES", "WHAT")]
     rows += [
         (

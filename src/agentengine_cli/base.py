@@ -11,11 +11,14 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from agentengine_cli import output
 
+HELP_NAMES = {"help_option_names": ["--help", "-h"]}
+
 
 class Command(TyperCommand):
     """A command with the shared `--json` and `-o`."""
 
     def __init__(self, *args: Any, params: list[Any] | None = None, **kwargs: Any) -> None:
+        kwargs["context_settings"] = {**HELP_NAMES, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, params=[*(params or []), *self.shared_options()], **kwargs)
 
     def shared_options(self) -> list[TyperOption]:
@@ -88,7 +91,9 @@ class LazyGroup(Group):
 
 def new_group(help: str) -> typer.Typer:
     """A command group of this program."""
-    return typer.Typer(help=help, cls=Group, rich_markup_mode=None, add_completion=False)
+    return typer.Typer(
+        help=help, cls=Group, rich_markup_mode=None, add_completion=False, context_settings=HELP_NAMES
+    )
 
 
 def _want_json(_ctx: Any, _param: Any, value: bool) -> None:

@@ -53,16 +53,29 @@ def options() -> CallOptions:
 class CallCommand(Command):
     """A command that calls a tool: adds the options of `CallOptions`, which `run_tool` reads."""
 
+    asks = True
+
     def shared_options(self) -> list[TyperOption]:
-        return [
+        about_asking = [
             _flag("--yes", "yes", "Approve what this command names, and nothing else."),
             _flag("--no-input", "no_input", "Ask nobody, also at a terminal."),
             _value("--approval", "approval", "ID", "Run the request that was approved under this id."),
             _value("--wait-approval", "wait", "TIME", "Wait for somebody to approve elsewhere (10m, 90s)."),
+        ]
+        for option in about_asking:
+            option.hidden = not self.asks
+        return [
+            *about_asking,
             _value("--session", "session", "NAME", "The session that read state belongs to."),
             _value("--root", "root", "DIR", "The workspace; .agentengine/ui/workspace if not given."),
             *super().shared_options(),
         ]
+
+
+class ReadCommand(CallCommand):
+    """A command that calls a low-risk tool: nobody is asked unless a rule says so, and the help is short."""
+
+    asks = False
 
 
 def run_tool(name: str, arguments: dict[str, Any]) -> Any:

@@ -46,7 +46,9 @@ def init(
 
     Nothing that is there is overwritten without --force; to a .gitignore one line is added.
 
-    Example: agentengine init my-agent --framework langgraph
+    \b
+    Example:
+      agentengine init my-agent --framework langgraph
     """
     chosen = next((word for word in FRAMEWORKS if word == framework), None)
     if chosen is None:

@@ -12,7 +12,7 @@ import typer
 from typer import TyperException
 
 from agentengine_cli import output
-from agentengine_cli.base import Entry, LazyGroup
+from agentengine_cli.base import HELP_NAMES, Entry, LazyGroup
 from ksadk.errors import KsadkError
 
 
@@ -28,7 +28,7 @@ class Program(LazyGroup):
     }
 
 
-app = typer.Typer(cls=Program, rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=Program, rich_markup_mode=None, add_completion=False, context_settings=HELP_NAMES)
 
 
 def _version(wanted: bool) -> None:

@@ -198,17 +198,44 @@ def visible(text: str, *, keep: str = "", escape: Callable[[str], str] = _escape
 
 
 def columns(rows: Iterable[Sequence[str]], *, width: int | None = None) -> str:
-    """Rows as aligned columns. The last column is wrapped at `width`, if given, under its own start."""
+    """Rows as aligned columns. The last column is wrapped at `width`, if given, under its own start.
+
+    Where the others leave it no room, a row becomes a block of lines, one a value.
+    """
     table = [list(row) for row in rows]
     if not table:
         return ""
     count = max(len(row) for row in table)
-    widths = [max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(count - 1)]
+    widths = [max((_cells(row[i]) for row in table if i < len(row)), default=0) for i in range(count - 1)]
+    if width is not None and sum(size + 2 for size in widths) > width - 20:
+        return _records(table)
     lines: list[str] = []
     for row in table:
-        start = "".join(cell.ljust(size) + "  " for cell, size in zip(row[:-1], widths, strict=False))
+        start = "".join(
+            cell + " " * (size - _cells(cell) + 2) for cell, size in zip(row[:-1], widths, strict=False)
+        )
         lines.extend(_wrapped(start, row[-1], width))
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes: an East Asian wide character takes two."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
+
+
+def _records(table: list[list[str]]) -> str:
+    """Rows that are too wide for the terminal, one value a line; a first row in capitals names the values."""
+    heads = table.pop(0) if all(cell.isupper() for cell in table[0]) else [""] * len(table[0])
+    size = max(map(len, heads)) + 1
+    blocks = (
+        "".join(f"{head.lower().ljust(size)}{cell}\n" for head, cell in zip(heads, row, strict=False) if cell)
+        for row in table
+    )
+    return "\n".join(blocks)
 
 
 def _wrapped(start: str, last: str, width: int | None) -> list[str]:

@@ -27,7 +27,9 @@ def list_tools(
 ) -> None:
     """List tools: name, group, risk, whether a call is asked about, and what it does.
 
-    Example: agentengine tools list --profile coding --enabled
+    \b
+    Example:
+      agentengine tools list --profile coding --enabled
     """
     from ksadk.tools.gateway import ToolGateway, gateway_scope
 
@@ -48,10 +50,9 @@ def describe(
 ) -> None:
     """Describe one tool: what it does, its risk, and its parameters; or print its schema for a model API.
 
+    \b
     Examples:
-
       agentengine tools describe read_workspace_file
-
       agentengine tools describe read_workspace_file --format openai
     """
     tool = builtin_tool(name)
@@ -79,12 +80,10 @@ def call(
 
     Without a terminal nobody can be asked: the call then prints its approval request and ends with 6.
 
+    \b
     Examples:
-
       agentengine tools call workspace_status
-
       agentengine tools call read_workspace_file path=README.md --root .
-
       agentengine tools call edit_workspace_file --root . path=a.txt old_text=a new_text=b
     """
     if name is None:
@@ -101,13 +100,15 @@ def call(
 @app.command("search", cls=Command)
 def search(
     query: Annotated[str, typer.Argument(help="What you want to do.")],
-    profile: Annotated[str, typer.Option("--profile", help="default, coding or focused.")] = "coding",
+    profile: Annotated[str, typer.Option("--profile", help="default, coding or focused.")] = "default",
     limit: Annotated[int, typer.Option("--limit", help="How many results, 50 at most.")] = 8,
     every: Annotated[bool, typer.Option("--all", help="Also tools that cannot be called now.")] = False,
 ) -> None:
     """Find tools by what they do.
 
-    Example: agentengine tools search "read file"
+    \b
+    Example:
+      agentengine tools search "read file"
     """
     result = run_tool(
         "tool_search", {"query": query, "profile": profile, "max_results": limit, "include_disabled": every}

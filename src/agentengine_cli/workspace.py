@@ -12,7 +12,15 @@ import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import new_group
-from agentengine_cli.calls import CallCommand, builtin_tool, call_scope, options, read_text, run_tool
+from agentengine_cli.calls import (
+    CallCommand,
+    ReadCommand,
+    builtin_tool,
+    call_scope,
+    options,
+    read_text,
+    run_tool,
+)
 
 app = new_group("Read, search and edit workspace files.")
 
@@ -26,16 +34,18 @@ DryRun = Annotated[
 _TEXT = "TEXT|@FILE|-"
 
 
-@app.command("status", cls=CallCommand)
+@app.command("status", cls=ReadCommand)
 def status() -> None:
     """Show where the workspace is, and some of its files.
 
-    Example: agentengine workspace status --root .
+    \b
+    Example:
+      agentengine workspace status --root .
     """
     output.show_result(run_tool("workspace_status", {}), _as_status)
 
 
-@app.command("list", cls=CallCommand)
+@app.command("list", cls=ReadCommand)
 def list_files(
     path: PathArgument = ".",
     glob: Annotated[str | None, typer.Option("--glob", help="Only names or paths that fit.")] = None,
@@ -46,7 +56,9 @@ def list_files(
 ) -> None:
     """List the entries of a directory.
 
-    Example: agentengine workspace list src --recursive --glob "*.py" --root .
+    \b
+    Example:
+      agentengine workspace list src --recursive --glob "*.py" --root .
     """
     arguments = {
         "path": path, "glob": glob, "recursive": recursive, "include_dirs": dirs, "max_results": limit,
@@ -55,7 +67,7 @@ def list_files(
     _show("list_workspace_files", arguments, _as_listing)
 
 
-@app.command("read", cls=CallCommand)
+@app.command("read", cls=ReadCommand)
 def read(
     path: PathArgument,
     start: Annotated[int | None, typer.Option("--start-line", help="The first line, from 1.")] = None,
@@ -67,7 +79,9 @@ def read(
 ) -> None:
     """Read a text file, or some of its lines. What was read may then be edited, also by a later command.
 
-    Example: agentengine workspace read README.md --start-line 1 --end-line 20 --root .
+    \b
+    Example:
+      agentengine workspace read README.md --start-line 1 --end-line 20 --root .
     """
     arguments = {
         "path": path, "start_line": start, "end_line": end, "max_chars": max_chars,
@@ -89,10 +103,9 @@ def write(
 ) -> None:
     """Write a whole file.
 
+    \b
     Examples:
-
       agentengine workspace write notes.md --content "one line" --root .
-
       generate | agentengine workspace write out.txt --yes --root .
     """
     _change(
@@ -117,10 +130,9 @@ def edit(
 ) -> None:
     """Replace a text in a file that was read.
 
+    \b
     Examples:
-
       agentengine workspace edit f.txt --old a --new b --root .
-
       agentengine workspace edit f.txt --old @old.txt --new @new.txt --dry-run --root .
     """
 
@@ -150,7 +162,9 @@ def multi_edit(
 ) -> None:
     """Make several edits to a file that was read: all of them, or none.
 
-    Example: agentengine workspace multi-edit f.txt --edits @edits.json --root .
+    \b
+    Example:
+      agentengine workspace multi-edit f.txt --edits @edits.json --root .
     """
 
     def arguments() -> dict[str, Any]:
@@ -164,7 +178,7 @@ def multi_edit(
     _change("multi_edit_workspace_file", path, arguments, dry_run, _as_edit)
 
 
-@app.command("search", cls=CallCommand)
+@app.command("search", cls=ReadCommand)
 def search(
     query: Annotated[str, typer.Argument(help="The text to find. After -- it may begin with a dash.")],
     path: PathArgument = ".",
@@ -178,10 +192,9 @@ def search(
 ) -> None:
     """Find lines that contain a text, or match a regular expression.
 
+    \b
     Examples:
-
       agentengine workspace search "TODO" src --root .
-
       agentengine workspace search --regex "def \\w+_file" --glob "*.py" -C 2 --root .
     """
     arguments = {
@@ -191,7 +204,7 @@ def search(
     _show("search_workspace_files", arguments, _as_matches)
 
 
-@app.command("lint", cls=CallCommand)
+@app.command("lint", cls=ReadCommand)
 def lint(
     path: PathArgument,
     language: Annotated[
@@ -200,7 +213,9 @@ def lint(
 ) -> None:
     """Check that a file parses. Errors make the exit status 1, warnings do not.
 
-    Example: agentengine workspace lint app.py --root .
+    \b
+    Example:
+      agentengine workspace lint app.py --root .
     """
     result = _call("lint_workspace_file", {"path": path, "language": language})
     if result.get("error_type") != "lint_errors" or output.json_wanted.get():
@@ -214,7 +229,9 @@ def lint(
 def delete(path: MaybePath = None, dry_run: DryRun = False) -> None:
     """Delete a file, a symbolic link, or an empty directory.
 
-    Example: agentengine workspace delete old.txt --dry-run --root .
+    \b
+    Example:
+      agentengine workspace delete old.txt --dry-run --root .
     """
     _change(
         "delete_workspace_file", path, dict, dry_run,

@@ -57,6 +57,7 @@ _NO_EXECUTION = ToolExecutionContext()
 _invocation: ContextVar[PlatformInvocationContext | None] = ContextVar("ksadk_invocation", default=None)
 _execution: ContextVar[ToolExecutionContext | None] = ContextVar("ksadk_execution", default=None)
 _workspace_root: ContextVar[Path | None] = ContextVar("ksadk_workspace_root", default=None)
+_project: ContextVar[Path | None] = ContextVar("ksadk_project", default=None)
 
 
 def get_current_invocation_context() -> PlatformInvocationContext | None:
@@ -158,6 +159,21 @@ def workspace_root_scope(root: Path) -> Iterator[Path]:
         yield root
     finally:
         _reset(_workspace_root, token)
+
+
+def get_current_project() -> Path | None:
+    """The project that a trusted caller works for, or None where the environment says it."""
+    return _project.get()
+
+
+@contextmanager
+def project_scope(directory: Path) -> Iterator[Path]:
+    """Work for the project in `directory` inside a `with` block, whatever the current directory is."""
+    token = _project.set(directory)
+    try:
+        yield directory
+    finally:
+        _reset(_project, token)
 
 
 def _reset(variable: ContextVar[Any], token: Token[Any]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ksadk.runtime_context import get_current_account_id
+from ksadk.runtime_context import get_current_account_id, get_current_project
 from ksadk.settings import Settings
 
 
 def project_dir(settings: Settings | None = None) -> Path:
     """The project that this process works for: `KSADK_PROJECT_DIR`, else the current directory."""
+    chosen = get_current_project()
+    if chosen is not None:
+        return chosen
     settings = settings or Settings.from_env()
     return (settings.project_dir or Path.cwd()).absolute()
 

@@ -148,12 +148,25 @@ def test_q_stops(terminal: Spawn, file: Path) -> None:
     assert file.read_text() == BEFORE
 
 
-def test_another_key_asks_again(terminal: Spawn, file: Path) -> None:
+def test_another_key_is_no_answer(terminal: Spawn, file: Path) -> None:
     child = terminal(*EDIT)
     child.expect(QUESTION)
-    child.send("x")
+    for key in ("x", "\r", "Y"):
+        child.send(key)
+        time.sleep(0.1)
+    assert file.read_text() == BEFORE
+    child.send("n")
+    assert ended(child)[0] == 7
+
+
+def test_a_line_that_was_meant_for_something_else_is_no_answer(terminal: Spawn, file: Path) -> None:
+    """It is thrown away from its first letter that is no key on, with the keys that follow."""
+    child = terminal(*EDIT)
     child.expect(QUESTION)
-    child.send("\r")
+    child.send("cat yes.txt")
+    time.sleep(0.2)
+    assert child.isalive()
+    assert file.read_text() == BEFORE
     child.send("n")
     assert ended(child)[0] == 7
 

@@ -100,11 +100,12 @@ class ApprovalStore:
         reason: str = "",
         seen: ApprovalRequest | None = None,
     ) -> ApprovalRequest:
-        """Approve or deny a pending request; raises when it is no longer pending, or no longer what whoever
-        decides has `seen`."""
+        """Approve or deny a pending request, or deny one that is approved and not used; raises when it was
+        answered otherwise, or is no longer what whoever decides has `seen`."""
         with self._transaction() as db:
             request = self._get(db, request_id)
-            self._require_pending(request)
+            if not (state == "denied" and request.state == "approved"):  # an approval can be taken back
+                self._require_pending(request)
             if seen is not None and not request.same_call(seen):
                 raise KsadkError(
                     f"{request_id} was edited since it was shown",
@@ -199,6 +200,7 @@ class ApprovalStore:
         except (OSError, sqlite3.Error) as error:
             raise self._unavailable(error) from error
         try:
+            db.execute("PRAGMA secure_delete = ON")  # what is deleted held a call's arguments
             db.execute("BEGIN IMMEDIATE")
             self._migrate(db)
             yield db

@@ -13,12 +13,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from ksadk.errors import KsadkError
 from ksadk.tools.registry import Plan, Tool
 
 State = Literal["pending", "approved", "denied", "used"]
+Verdict = Literal["approve", "deny", "edit", "expired", "nobody"]
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,15 @@ class Decision:
     same call again until the session ends.
     """
 
-    verdict: Literal["approve", "deny", "edit", "expired", "nobody"]
+    verdict: Verdict
     by: str = ""
     reason: str = ""
     for_session: bool = False
     arguments: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.verdict not in get_args(Verdict):
+            raise ValueError(f"a verdict is one of {', '.join(get_args(Verdict))}, not {self.verdict!r}")
 
 
 class Ask(Protocol):

@@ -17,6 +17,7 @@ from ksadk.runtime_context import (
     get_current_session_id,
     get_current_workspace_root,
     platform_invocation_scope,
+    project_scope,
     tool_execution_scope,
     workspace_root_scope,
 )
@@ -82,14 +83,7 @@ class Consent:
     def amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
         """Replace the arguments of a pending request, checked and planned again as the account that it is
         for; raises when they cannot work."""
-        if request.project != str(project_dir()):
-            raise KsadkError(
-                f"{request.id} belongs to another project",
-                code="approval_mismatch",
-                hint=f"Edit it in {request.project}.",
-            )
-        caller = replace(get_current_invocation_context_or_default(), account_id=request.account_id)
-        with platform_invocation_scope(caller), scope_of(request):
+        with _account_of(request), scope_of(request):
             checked = tool.parameters.check(arguments)
             self._judge(tool, checked)
             canonical = tool.parameters.canonical(checked)
@@ -103,6 +97,13 @@ class Consent:
         )
         self._store.amend(amended)
         return amended
+
+    def look_again(self, tool: Tool, request: ApprovalRequest) -> None:
+        """Raise what would make the call fail now, `approval_stale` where its content has changed."""
+        with _account_of(request), scope_of(request):
+            plan = plan_call(tool, tool.parameters.check(request.arguments))
+        if plan.content_digest != request.plan.content_digest:
+            raise _stale(tool, request.id)
 
     def _ask_about(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         request = self._request(tool, arguments)
@@ -155,21 +156,25 @@ class Consent:
             self._store.expire(shown.id)
             raise _expired(tool, f"nobody answered {shown.id} in time")
         kept = self._store.get(shown.id)
-        if kept.state == "pending":
+        approved = decision.verdict == "approve"
+        if kept.state == "pending" or (kept.state == "approved" and not approved):
             if kept.expired(self._store.now()):
                 raise _expired(tool, f"{shown.id} was answered too late")
-            if not kept.same_call(shown):
+            if approved and not kept.same_call(shown):
                 raise NotAllowed(
                     "approval_rejected",
                     f"{shown.id} was edited elsewhere while the question was open",
                     tool,
                     code="approval_mismatch",
                 )
-            verdict: State = "denied" if decision.verdict == "deny" else "approved"
-            kept = self._store.decide(shown.id, verdict, by=decision.by, reason=decision.reason, seen=shown)
-        if kept.state == "denied" or decision.verdict == "deny":
-            reason = kept.reason or decision.reason
-            raise NotAllowed("approval_rejected", f"{tool.name} was not approved", tool, reason=reason)
+            verdict: State = "approved" if approved else "denied"
+            seen = shown if approved else None
+            kept = self._store.decide(shown.id, verdict, by=decision.by, reason=decision.reason, seen=seen)
+        if kept.state == "denied" or not approved:
+            message = f"{tool.name} was not approved"
+            if kept.decided_by not in ("", decision.by):
+                message += f" ({kept.decided_by} denied it)"
+            raise NotAllowed("approval_rejected", message, tool, reason=kept.reason or decision.reason)
         return kept
 
     def _use(
@@ -206,15 +211,21 @@ class Consent:
                 hint="Give the same arguments, or the id alone to run what was approved.",
             )
         if request.plan.content_digest != plan_call(tool, arguments).content_digest:
-            raise refuse(
-                f"what {request_id} would act on has changed since it was shown",
-                code="approval_stale",
-                hint="Call again, so that the present content is shown.",
-            )
+            raise _stale(tool, request_id)
         if request.state not in states:
             raise ApprovalNeeded(request)
         if not self._store.claim(request, states=states, by="the caller"):
             raise refuse(f"{request_id} was used already", code="approval_used")
+
+
+def _stale(tool: Tool, request_id: str) -> NotAllowed:
+    return NotAllowed(
+        "approval_rejected",
+        f"what {request_id} would act on has changed since it was shown",
+        tool,
+        code="approval_stale",
+        hint="Call again, so that the present content is shown.",
+    )
 
 
 def _expired(tool: Tool, message: str) -> NotAllowed:
@@ -231,9 +242,18 @@ def plan_call(tool: Tool, arguments: Mapping[str, Any]) -> Plan:
 
 
 @contextmanager
+def _account_of(request: ApprovalRequest) -> Iterator[None]:
+    """The account that a request is for."""
+    caller = replace(get_current_invocation_context_or_default(), account_id=request.account_id)
+    with platform_invocation_scope(caller):
+        yield
+
+
+@contextmanager
 def scope_of(request: ApprovalRequest) -> Iterator[None]:
-    """The session and workspace that a request was made in."""
+    """The project, session and workspace that a request was made in."""
     with ExitStack() as stack:
+        stack.enter_context(project_scope(Path(request.project)))
         if request.session_id:
             stack.enter_context(tool_execution_scope(request.session_id))
         if request.workspace_root:

@@ -82,7 +82,7 @@ class ToolGateway:
         self, tool_name: str, func: Callable[..., Any], *args: Any, approval: Any = None, **kwargs: Any
     ) -> Any:
         """Call a function as a tool of that name; see `call`."""
-        return self.call(tool_of(func) or _adopt(tool_name, func), args, kwargs, approval)
+        return self.call(_as_tool(tool_name, func), args, kwargs, approval)
 
     def call(self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], approval: Any = None) -> Any:
         """Call a tool: the order below is the security contract.
@@ -143,6 +143,10 @@ class ToolGateway:
         """Replace the arguments of a pending request, checked and previewed again; raises when they cannot
         work."""
         return self._consent().amend(self._with_policy(find(request.tool_name)), request, arguments)
+
+    def look_again(self, request: ApprovalRequest) -> None:
+        """Raise what would make a stored call fail now, `approval_stale` where its content has changed."""
+        self._consent().look_again(self._with_policy(find(request.tool_name)), request)
 
     @property
     def store(self) -> ApprovalStore:
@@ -216,9 +220,12 @@ class ToolGateway:
 
 
 @functools.lru_cache(maxsize=1024)
-def _adopt(name: str, func: Callable[..., Any]) -> Tool:
-    """A function that was not declared as a tool, as one."""
-    return Tool(name=name, func=func, group="external", boundary="python_function")
+def _as_tool(name: str, func: Callable[..., Any]) -> Tool:
+    """The tool that a function was declared as, under that name; or a function of anybody's as one."""
+    declared = tool_of(func)
+    if declared is None:
+        return Tool(name=name, func=func, group="external", boundary="python_function")
+    return declared if declared.name == name else replace(declared, name=name)
 
 
 def _user_store() -> ApprovalStore:
