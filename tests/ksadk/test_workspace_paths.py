@@ -70,13 +70,64 @@ def test_a_link_is_followed_inside_and_refused_when_it_leads_out(tmp_path: Path)
     (root / "real").mkdir(parents=True)
     (root / "inner").symlink_to("real")
     (root / "outer").symlink_to(tmp_path)
-    (root / "loop").symlink_to("loop")
+    (root / "real/deep").symlink_to("../outer")
     place = locate(root, "inner/f.txt")
     assert (place.shown, place.relative) == ("inner/f.txt", "real/f.txt")
-    for path in ("outer", "outer/x"):
+    for path, link in {"outer": "outer", "outer/x": "outer", "inner/deep/x": "inner/deep"}.items():
         with pytest.raises(WorkspaceError) as caught:
             locate(root, path)
         assert caught.value.code == "path_outside_workspace"
+        assert caught.value.message.endswith(f"root: {path}: {link} is a link that leads outside")
+        assert ".." not in (caught.value.hint or "")
+
+
+def test_only_a_path_with_dots_is_told_about_them() -> None:
+    with pytest.raises(WorkspaceError) as caught:
+        clean("../x")
+    assert "../x: its '..' leads out" in caught.value.message
+    assert "without leading '..'" in (caught.value.hint or "")
+
+
+def test_an_absolute_path_in_the_root_means_that_file(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    (root / "sub").mkdir(parents=True)
+    (tmp_path / "name").symlink_to(root)
+    (tmp_path / "part").symlink_to(root / "sub")
+    for path, shown in {
+        f"{root}/sub/x.txt": "sub/x.txt",
+        f"/{root}//sub/./x.txt": "sub/x.txt",
+        f"{root}/sub/../x.txt": "x.txt",
+        f"{root}": ".",
+        str(tmp_path / "name/sub/x.txt"): "sub/x.txt",
+        str(tmp_path / "name"): ".",
+        str(tmp_path / "part/x.txt"): "sub/x.txt",
+        str(root).replace("/", "\\") + "\\x.txt": "x.txt",
+        "/sub/x.txt": "sub/x.txt",
+        "/new/x.txt": "new/x.txt",
+        f"{root}er/x.txt": f"{root}er/x.txt"[1:],
+    }.items():
+        assert locate(root, path).shown == shown
+    with pytest.raises(WorkspaceError) as caught:
+        current_state(locate(root, f"{root}/agentengine.yaml"))
+    assert caught.value.code == "protected_path"
+
+
+def test_an_absolute_path_to_something_outside_is_refused_unless_the_root_has_that_path(
+    tmp_path: Path,
+) -> None:
+    root = (tmp_path / "root").resolve()
+    root.mkdir()
+    outside = tmp_path.resolve() / "other.txt"
+    outside.write_text("x")
+    for path in (str(outside), f"{root}/../other.txt", "/etc"):
+        with pytest.raises(WorkspaceError) as caught:
+            locate(root, path)
+        assert caught.value.code == "path_outside_workspace"
+        assert path in caught.value.message
+    nested = root / str(outside)[1:]
+    nested.parent.mkdir(parents=True)
+    nested.write_text("mine")
+    assert locate(root, str(outside)).real == nested
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,4 @@ def _directory() -> Path:
 
 
 def _place(path: Path | str) -> Place:
-    root = workspace_root()
-    if Path(path).is_absolute() and Path(path).resolve().is_relative_to(root):
-        path = Path(path).resolve().relative_to(root)
-    return locate(root, str(path))
+    return locate(workspace_root(), str(path))

@@ -57,10 +57,11 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     """Find where `path` leads inside `root`, which must be free of links (`Path.resolve()`).
 
     Without `follow`, a link at the end of the path is itself the place, wherever it leads.
-    A leading `/` means the root and a backslash is a slash. Raises `WorkspaceError`: `invalid_path`,
-    `path_too_long`, `path_outside_workspace`; `protected_path` for a place that tools may not even read.
+    An absolute path that lies in the root means that file; otherwise a leading `/` means the root. A
+    backslash is a slash. Raises `WorkspaceError`: `invalid_path`, `path_too_long`,
+    `path_outside_workspace`; `protected_path` for a place that tools may not even read.
     """
-    shown = clean(path)
+    shown = _from_root(root, path)
     entry = _entry(root, shown)
     place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
     own = own_directories()
@@ -88,7 +89,9 @@ def clean(path: str) -> str:
         raise WorkspaceError("a path cannot contain half of a surrogate pair", code="invalid_path") from None
     shown = posixpath.normpath(path.replace("\\", "/").lstrip("/") or ".")
     if shown == ".." or shown.startswith("../"):
-        raise _outside(path)
+        raise _outside(
+            path, "its '..' leads out", "Give a path relative to the workspace root, without leading '..'."
+        )
     if size > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in shown.split("/")):
         raise WorkspaceError(
             f"the path is too long: a name may have {MAX_NAME_BYTES} bytes, a path {MAX_PATH_BYTES}",
@@ -160,12 +163,46 @@ _OS_ERRORS = {
 }
 
 
+def _from_root(root: Path, path: str) -> str:
+    """A caller's path, cleaned and relative to the root."""
+    shown = clean(path)
+    if not path.startswith(("/", "\\")):
+        return shown
+    absolute = Path(posixpath.normpath("/" + path.replace("\\", "/").lstrip("/")))
+    if absolute.is_relative_to(root):
+        return relative_to(root, absolute)
+    # The root, or a directory in it, under another name. A link at the end of the path is not followed:
+    # it is an entry of its own.
+    for directory in reversed(absolute.parents):
+        real = Path(os.path.realpath(directory))
+        if real.is_relative_to(root):
+            return relative_to(root, real / absolute.relative_to(directory))
+    if os.path.realpath(absolute) == str(root):
+        return "."
+    if os.path.lexists(absolute) and not os.path.lexists(root / shown):
+        raise _outside(
+            path, "it is an absolute path to another place", "Give a path relative to the workspace root."
+        )
+    return shown
+
+
 def _inside(root: Path, shown: str, path: Path) -> Path:
     with os_errors(shown):
         real = Path(os.path.realpath(path))
-    if not real.is_relative_to(root):
-        raise _outside(shown)
+        if not real.is_relative_to(root):
+            raise _outside(
+                shown, f"{_link_out(root, shown)} is a link that leads outside",
+                "Links are followed only to places inside the workspace.",
+            )  # fmt: skip
     return real
+
+
+def _link_out(root: Path, shown: str) -> str:
+    """The first part of a path that leads outside, which is a link."""
+    parts = shown.split("/")
+    heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    out = (head for head in heads if not Path(os.path.realpath(root / head)).is_relative_to(root))
+    return next(out, shown)
 
 
 def _entry(root: Path, shown: str) -> Path:
@@ -175,10 +212,10 @@ def _entry(root: Path, shown: str) -> Path:
     return _inside(root, shown, root / parent) / name
 
 
-def _outside(path: str) -> WorkspaceError:
+def _outside(path: str, why: str, hint: str) -> WorkspaceError:
     return WorkspaceError(
-        "workspace path must stay inside the workspace root", code="path_outside_workspace",
-        hint="Give a path relative to the workspace root, without leading '..'.", path=path,
+        f"workspace path must stay inside the workspace root: {path}: {why}", code="path_outside_workspace",
+        hint=hint, path=path,
     )  # fmt: skip
 
 
