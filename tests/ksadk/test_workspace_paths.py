@@ -145,7 +145,15 @@ def test_an_absolute_path_to_something_outside_is_refused_unless_the_root_has_th
         (".git/HEAD", False),
         (".git/configuration", False),
         ("sub/agentengine.yaml", False),
-        ("src/.git/config", False),
+        ("sub/KSADK.yaml", False),
+        ("sub/.AgentEngine/x", True),
+        ("a/b/.agentengine", True),
+        ("a/b.agentengine/x", False),
+        ("src/.git/config", True),
+        ("a/b/.Git/Hooks/post-merge", True),
+        ("vendor/.git", True),
+        ("vendor/.git/HEAD", False),
+        ("vendor/.git/refs/config", False),
         (".github/config", False),
     ],
 )
@@ -168,6 +176,18 @@ def test_a_link_does_not_open_a_protected_place(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError) as caught:
         locate(root, "inner/state")
     assert caught.value.code == "protected_path"
+
+
+def test_the_state_of_a_nested_project_is_neither_read_nor_shown(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    (root / "sub/.agentengine").mkdir(parents=True)
+    (root / "sub/.agentengine/state").write_text("x")
+    (root / "link").symlink_to("sub/.agentengine")
+    for path in ("sub/.agentengine/state", "SUB/.AgentEngine", "link/state"):
+        with pytest.raises(WorkspaceError) as caught:
+            locate(root, path)
+        assert caught.value.code == "protected_path"
+    assert {entry.path for entry in Walk(root).entries(root, recursive=True)} == {"link", "sub"}
 
 
 def test_the_programs_own_state_is_closed_also_inside_the_workspace() -> None:

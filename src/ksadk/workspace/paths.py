@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from ksadk.settings import Settings
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
 
-PRIVATE = (".agentengine",)
-"""A directory that tools may neither write nor read nor see."""
+PRIVATE = ".agentengine"
+"""A directory that tools may neither write nor read nor see, at any depth."""
 
-PROTECTED = (PRIVATE, ("agentengine.yaml",), ("ksadk.yaml",), (".git", "hooks"), (".git", "config"))
-"""Places, by path from the root, that tools may not write: what they hold decides what other programs run."""
+PROTECTED_IN_ROOT = frozenset({"agentengine.yaml", "ksadk.yaml"})
+PROTECTED_IN_GIT = frozenset({"hooks", "config"})
+"""Places that tools may not write, those of git at any depth: they decide what other programs run."""
 
 
 class WorkspaceError(KsadkError, ValueError):
@@ -119,12 +121,17 @@ def own_directories() -> tuple[Path, ...]:
 def is_protected(shown: str) -> bool:
     """Whether a path from the root is protected, in any mix of capitals; `.git` as a file redirects git."""
     parts = _folded(shown)
-    return parts == (".git",) or any(parts[: len(place)] == place for place in PROTECTED)
+    return (
+        PRIVATE in parts
+        or parts[0] in PROTECTED_IN_ROOT
+        or parts[-1] == ".git"
+        or any(name == ".git" and after in PROTECTED_IN_GIT for name, after in pairwise(parts))
+    )
 
 
 def is_private(shown: str) -> bool:
     """Whether a path from the root is inside a directory that tools may not see."""
-    return _folded(shown)[:1] == PRIVATE
+    return PRIVATE in _folded(shown)
 
 
 def relative_to(root: Path, path: Path) -> str:

@@ -117,7 +117,7 @@ class Walk:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     path = f"{prefix}/{entry.name}" if prefix else entry.name
-                    if not is_private(path) and path not in self._closed:
+                    if not is_private(entry.name) and path not in self._closed:
                         try:
                             found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
                         except FileNotFoundError:
