@@ -32,6 +32,7 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would happen; change nothing, ask nobody.")
 ]
 _TEXT = "TEXT|@FILE|-"
+_UNPARSED = "; only NUL characters and blanks at line ends were looked for"
 
 
 @app.command("status", cls=ReadCommand)
@@ -211,7 +212,9 @@ def lint(
         str, typer.Option("--language", help="auto, python, json, markdown or text.")
     ] = "auto",
 ) -> None:
-    """Check that a file parses. Errors make the exit status 1, warnings do not.
+    """Check that a file of Python or JSON parses; look for NUL and blanks at line ends in any other.
+
+    Errors make the exit status 1, warnings do not.
 
     \b
     Example:
@@ -329,7 +332,7 @@ def _as_edit(result: dict[str, Any]) -> str:
 
 
 def _as_plan(result: dict[str, Any]) -> str:
-    rows = [("would", result["summary"]), ("where", result["where"]), *result["details"].items()]
+    rows = [("would", result["summary"]), ("where", result["where"]), *result["details"]]
     return f"{output.columns(rows)}{result['diff']}"
 
 
@@ -355,7 +358,7 @@ def _as_match(match: dict[str, Any]) -> str:
 def _as_issues(result: dict[str, Any]) -> str:
     path = result["path"]
     if not result["issues"]:
-        return f"{path}: no issues ({result['language']})\n"
+        return f"{path}: no issues ({result['language']}{_UNPARSED * ('syntax' not in result['checked'])})\n"
     return "".join(
         f"{path}:{issue['line']}:{issue['column']}: {issue['severity']}: {issue['message']}\n"
         for issue in result["issues"]

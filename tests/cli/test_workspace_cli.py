@@ -48,7 +48,7 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(agentengine: Run, file: Pa
     assert out.endswith("--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+B\n gamma\n")
     status, out, _ = here(agentengine, "delete", "f.txt", "--dry-run", "--json")
     plan = json.loads(out)
-    assert (status, plan["dry_run"], plan["details"]["goes"]) == (0, True, "f.txt")
+    assert (status, plan["dry_run"], plan["details"][0]) == (0, True, ["goes", "f.txt"])
     status, _, said = here(agentengine, "edit", "f.txt", "--old", "nope", "--new", "B", "--dry-run")
     assert (status, "old_text is not in f.txt" in said) == (1, True)
     assert file.read_bytes() == b"alpha\nbeta\ngamma\n"
@@ -147,6 +147,12 @@ def test_lint_prints_places_and_fails_for_errors(agentengine: Run) -> None:
     assert here(agentengine, "lint", "a.txt")[:2] == (
         0,
         "a.txt:1:6: warning: blanks at the end of the line\n",
+    )
+    Path("b.py").write_text("x = 1\n")
+    Path("bad.yaml").write_text("a: [\n")
+    assert here(agentengine, "lint", "b.py")[1] == "b.py: no issues (python)\n"
+    assert here(agentengine, "lint", "bad.yaml")[1] == (
+        "bad.yaml: no issues (text; only NUL characters and blanks at line ends were looked for)\n"
     )
     status, out, _ = here(agentengine, "lint", "a.py", "--json")
     assert (status, json.loads(out)["issues"][0]["line"]) == (1, 1)

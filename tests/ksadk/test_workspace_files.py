@@ -368,6 +368,8 @@ def test_a_file_is_checked_for_what_does_not_parse(
     (root / name).write_bytes(data)
     result = linting.lint(root, name)
     assert (result["ok"], result["lint_model"]) == (ok, "built_in_lightweight")
+    parsed = name.endswith((".py", ".json"))
+    assert result["checked"] == (["syntax"] if parsed else ["nul", "trailing_blanks"])
     found = [(issue["severity"], issue["line"]) for issue in result["issues"]]
     assert (found[0] if found else None) == first
     assert len(found) <= 20

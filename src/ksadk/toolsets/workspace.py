@@ -300,7 +300,8 @@ def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]:
 
     path: the file, relative to the workspace root.
     language: `auto` (from the file's name), `python`, `json`, `markdown` or `text`.
-    `ok` is false if there is an issue of severity error; lines and columns count from 1.
+    `ok` is false if there is an issue of severity error; lines and columns count from 1. `checked` says what was
+    looked for: syntax in Python and JSON, else only NUL characters and blanks at line ends.
     """
     from ksadk.workspace import linting
 

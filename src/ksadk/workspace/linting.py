@@ -31,6 +31,8 @@ class Issue(NamedTuple):
 def lint(root: Path, path: str, language: str = "auto") -> dict[str, Any]:
     """The issues of a file, with lines and columns from 1; `ok` is false only for errors, not warnings.
 
+    `checked` says what was looked for: `syntax` where there is a parser, else `nul` and `trailing_blanks`.
+
     Raises `unsupported_language`, and what keeps a file from being read.
     """
     if language not in LANGUAGES:
@@ -43,12 +45,13 @@ def lint(root: Path, path: str, language: str = "auto") -> dict[str, Any]:
     text = Document.decode(data, place.shown).text
     if language == "auto":
         language = _BY_SUFFIX.get(Path(place.shown).suffix.lower(), "text")
-    check = {"python": _python, "json": _json}.get(language, _plain)
+    check, checked = _CHECKS.get(language, (_plain, ("nul", "trailing_blanks")))
     issues = check(text)
     result: dict[str, Any] = {
         "ok": not any(issue.severity == "error" for issue in issues),
         "path": place.shown,
         "language": language,
+        "checked": list(checked),
         "issues": [issue._asdict() for issue in issues],
         "lint_model": LINT_MODEL,
     }
@@ -120,3 +123,6 @@ def _nul(text: str) -> list[Issue]:
     if spot < 0:
         return []
     return [Issue("error", *_position(text, "\0"), "a NUL character")]
+
+
+_CHECKS = {"python": (_python, ("syntax",)), "json": (_json, ("syntax",))}
