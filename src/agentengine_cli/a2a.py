@@ -35,7 +35,7 @@ def card(
         typer.Option("--url", help=f"Where callers reach the agent; the project's, or {DEFAULT_URL}."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The agent's name. With it the source is not looked at.")
+        str | None, typer.Option("--name", help="The agent's name. With --url, no source is looked at.")
     ] = None,
     description: Annotated[str, typer.Option("--description", help="What the agent does.")] = "",
     skill: Annotated[
@@ -92,19 +92,19 @@ def card(
         "input_modes": input_mode,
         "output_modes": output_mode,
     }
-    told = {"base_url": DEFAULT_URL} | _told(path, name)
+    told = {"base_url": DEFAULT_URL} | _told(path, name, url)
     chosen = told | {key: value for key, value in given.items() if value is not None}
     output.write_json(build_agent_card(streaming=not no_streaming, **chosen))
 
 
-def _told(path: Path, name: str | None) -> dict[str, Any]:
-    """What the project tells of its card: of one that is named, only what its configuration says."""
+def _told(path: Path, name: str | None, url: str | None) -> dict[str, Any]:
+    """What the project tells of its card: with name and URL given, only what its configuration says."""
     if not path.is_dir():
         raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
-    if name is None:
+    if name is None or url is None:
         from ksadk.a2a.project import detect_project
 
-        config = detect_project(path).as_config()
+        config = detect_project(path, lenient=name is not None).as_config()
     elif file := find_config(path):
         from ksadk.config_file import read_config
 

@@ -112,10 +112,38 @@ def test_a_project_fills_in_what_the_options_leave_out(agentengine: Run) -> None
     assert (named["name"], named["description"]) == ("n", "D.")
 
 
-def test_a_named_agents_source_is_not_looked_at(agentengine: Run) -> None:
+def test_a_name_overrides_the_name_and_nothing_else(agentengine: Run) -> None:
+    Path("lg").mkdir()
+    Path("lg/langgraph.json").write_text('{"graphs": {"weather": "./bot.py:graph"}}')
+    Path("lg/bot.py").write_text("graph = 1")
+    Path("lg/pyproject.toml").write_text('[project]\nname = "p"\ndescription = "D."\nversion = "2.0"')
+    plain = json.loads(agentengine("a2a", "card", "lg").stdout)
+    named = json.loads(agentengine("a2a", "card", "lg", "--name", "x").stdout)
+    assert (plain["name"], plain["description"], plain["version"]) == ("weather", "D.", "2.0")
+    assert named == plain | {"name": "x"}
+
+
+def test_a_named_agents_broken_source_is_a_warning_and_with_a_url_not_looked_at(agentengine: Run) -> None:
     Path("agent.py").write_text("def agent(:")
+    Path("pyproject.toml").write_text('[project]\ndescription = "D."')
     assert agentengine("a2a", "card").returncode == 1
-    assert agentengine("a2a", "card", "--name", "n").returncode == 0
+    named = agentengine("a2a", "card", "--name", "n")
+    assert named.returncode == 0
+    assert json.loads(named.stdout)["description"] == "D."
+    assert "warning: agent.py:1: not Python" in named.stderr
+    located = agentengine(*NAMED)
+    assert (located.returncode, located.stderr) == (0, "")
+    assert json.loads(located.stdout)["description"] == "research-agent agent powered by ksadk"
+
+
+@pytest.mark.parametrize("options", [[], ["--url", "https://n"]])
+def test_a_broken_configuration_is_an_error_for_a_named_agent_too(
+    agentengine: Run, options: list[str]
+) -> None:
+    Path("agentengine.yaml").write_text("name: [n]")
+    done = agentengine("a2a", "card", "--name", "n", *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "agentengine.yaml:1: name must be text" in done.stderr
 
 
 def test_no_project_is_told_with_what_to_do(agentengine: Run) -> None:

@@ -259,6 +259,20 @@ def test_a_broken_file_is_named_with_its_line(
     assert words in caught.value.message
 
 
+def test_a_lenient_look_takes_what_it_can_read_and_warns_of_the_rest(tmp_path: Path) -> None:
+    empty = detect_project(project(tmp_path), lenient=True)
+    assert (empty.name, empty.framework, empty.warnings) == ("weather-bot", None, ())
+    directory = project(tmp_path, pyproject_toml="[project]\nname =", langgraph_json="{", agent_py=ADK)
+    found = detect_project(directory, lenient=True)
+    assert found.description == "Tells the weather."
+    assert [warning.partition(": ")[0] for warning in found.as_config().warnings] == [
+        f"{directory}/langgraph.json:1", f"{directory}/pyproject.toml:2",
+    ]  # fmt: skip
+    (directory / "agentengine.yaml").write_text("name: [n]", encoding="utf-8")
+    with pytest.raises(ProjectFileError, match=r"agentengine\.yaml:1"):
+        detect_project(directory, lenient=True)
+
+
 def test_files_that_are_too_large_or_not_utf8_are_refused(tmp_path: Path) -> None:
     directory = project(tmp_path, agent_py="#" * (1024 * 1024 + 1))
     with pytest.raises(ProjectFileError, match="larger than 1 MiB"):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Project:
     entry: str = ""
     variable: str = ""
     config: ProjectConfig | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def config_file(self) -> Path | None:
@@ -57,6 +59,7 @@ class Project:
         return replace(
             config, name=self.name, description=self.description, version=self.version,
             framework=self.framework, entry_point=self.entry, agent_variable=self.variable,
+            warnings=(*config.warnings, *self.warnings),
         )  # fmt: skip
 
 
@@ -75,30 +78,45 @@ class _Facts:
         return _Facts(*(getattr(self, field.name) or getattr(other, field.name) for field in fields(self)))
 
 
-def detect_project(directory: Path) -> Project:
+def detect_project(directory: Path, *, lenient: bool = False) -> Project:
     """The project in a directory.
 
     `project_not_found` when there is none; a broken file is a `ProjectFileError` that names it and the line.
+    `lenient` serves a caller who has the name already: then a directory that tells nothing is a project too,
+    and a broken file becomes one of `warnings`, unless it is agentengine.yaml.
     """
     if not directory.is_dir():
         raise ProjectNotFoundError(
             f"{directory} is no directory", hint="Give the directory of an agent's project."
         )
     config = load_config(directory)
-    told = [facts for facts in (_of_config(config), _langgraph(directory), _pyproject(directory)) if facts]
+    broken: list[str] | None = [] if lenient else None
+    files = [_read(partial(read, directory), broken) for read in (_langgraph, _pyproject)]
+    told = [facts for facts in (_of_config(config), *files) if facts]
     merged = _Facts()
     for facts in told:
         merged = merged.over(facts)
-    source = _source(directory, merged, config)
-    if not told and source is None:
+    source = _read(partial(_source, directory, merged, config), broken)
+    if not told and source is None and not lenient:
         raise _not_found(directory)
     if source is not None:  # which knows where the file was found
         merged = replace(merged.over(source), entry=source.entry)
     name = merged.name or directory.resolve().name or "agent"
     return Project(
         directory, name, merged.description, merged.version, merged.framework,
-        merged.entry, merged.variable, config,
+        merged.entry, merged.variable, config, tuple(broken or ()),
     )  # fmt: skip
+
+
+def _read(tell: Callable[[], _Facts | None], broken: list[str] | None) -> _Facts | None:
+    """What a file tells; a broken one tells nothing where there is a list to note it in."""
+    try:
+        return tell()
+    except ProjectFileError as error:
+        if broken is None:
+            raise
+        broken.append(error.message)
+        return None
 
 
 def _not_found(directory: Path) -> ProjectNotFoundError:
