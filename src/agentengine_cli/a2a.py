@@ -160,4 +160,6 @@ def _where(file: str, finding: "Finding") -> str:
 
 
 def _words(finding: "Finding") -> str:
-    return f"{finding.severity}: {finding.message}. {finding.fix}".rstrip()
+    place = finding.place
+    where = "" if not place or finding.message.startswith(f"{place} ") else f"{place}: "
+    return f"{finding.severity}: {where}{finding.message}. {finding.fix}".rstrip()

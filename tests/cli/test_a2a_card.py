@@ -168,6 +168,20 @@ def test_check_prints_a_line_for_each_finding(agentengine: Run) -> None:
     assert done.stdout.count("\n") == 1
 
 
+def test_check_says_where_on_a_card_of_one_line(agentengine: Run) -> None:
+    card = json.loads(agentengine(*NAMED, "--skill", "a", "--skill", "b").stdout)
+    card["skills"][1]["description"] = ""
+    card["version"] = ""
+    minified = json.dumps(card).replace('"id": "a"', '"id": "a", "id": "a"')
+    done = agentengine("a2a", "card", "--check", "-", stdin=minified)
+    assert [line.removeprefix("<stdin>:1: error: ") for line in done.stdout.splitlines()] == [
+        "version is empty, and is required. Give version.",
+        "skills[0].id: id is written more than once, and readers differ in which one they take. "
+        "Keep one of them.",
+        "skills[1].description: description is empty, and is required. Give description.",
+    ]
+
+
 def test_check_reads_stdin_and_gives_a_document(agentengine: Run) -> None:
     done = agentengine("a2a", "card", "--check", "-", "--json", stdin="{")
     assert done.returncode == 1
@@ -181,7 +195,10 @@ def test_a_warning_alone_is_no_failure(agentengine: Run) -> None:
     card = agentengine("a2a", "card", "--name", "n").stdout
     done = agentengine("a2a", "card", "--check", "-", stdin=card)
     assert done.returncode == 0
-    assert "<stdin>:6: warning: 127.0.0.1 can be reached from the same machine only" in done.stdout
+    assert (
+        "<stdin>:6: warning: supportedInterfaces[0].url: 127.0.0.1 can be reached from the same machine only"
+        in done.stdout
+    )
 
 
 def test_a_card_costs_no_heavy_import() -> None:

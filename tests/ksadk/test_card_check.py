@@ -183,7 +183,16 @@ def test_findings_come_in_the_order_of_lines_with_lines_and_columns_from_one() -
 def test_a_repeated_key_is_found_where_it_is_repeated() -> None:
     text = changed().replace('   "tags"', '   "id": "s",\n   "tags"')
     [found] = check_card(text)
-    assert found.message.startswith("this key was written before")
+    assert found.message.startswith("id is written more than once")
+    assert found.place == "skills[0].id"
+
+
+def test_a_place_of_a_hostile_key_is_one_short_line() -> None:
+    [found] = [
+        found for found in check_card(changed(("\u2028" + "k" * 5_000, 1))) if "no field" in found.message
+    ]
+    assert found.place.isprintable()
+    assert len(found.place) < 220
     assert found.line == text.splitlines().index('   "tags": [')
 
 
@@ -224,6 +233,22 @@ def test_a_text_that_cannot_be_read_gives_one_error(
 def test_a_byte_order_mark_is_reported_and_read_past() -> None:
     [found] = check_card(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
     assert "byte order mark" in found.message
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ((), ""),
+        (("name",), "name"),
+        (("skills", 1, "description"), "skills[1].description"),
+        (("skills", 0, "tags", 2), "skills[0].tags[2]"),
+        (("securitySchemes", "a.b/c~d"), 'securitySchemes["a.b/c~d"]'),
+        (('x\n"', ""), '["x\\n\\""][""]'),
+        (("研究",), "研究"),
+    ],
+)
+def test_a_place_is_written_as_people_write_a_path(path: json_text.Path, place: str) -> None:
+    assert json_text.place(json_text.pointer(path)) == place
 
 
 def test_half_a_character_is_an_error_wherever_it_is() -> None:

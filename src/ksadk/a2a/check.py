@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ksadk.a2a import json_text
-from ksadk.a2a.card_fields import Issue, Severity, field_issues, parse_issues
+from ksadk.a2a.card_fields import Issue, Severity, field_issues, parse_issues, shown
 from ksadk.a2a.card_rules import rule_issues
 from ksadk.a2a.json_text import JsonError, Members, Path, Position
 
@@ -30,6 +30,11 @@ class Finding:
     pointer: str
     message: str
     fix: str
+
+    @property
+    def place(self) -> str:
+        """The pointer as people write it, `skills[1].description`; empty for the card itself, cut when very long."""
+        return shown(json_text.place(self.pointer), 200)
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as JSON shows it."""
@@ -101,7 +106,7 @@ def _key_issues(members: Members, path: Path) -> Iterator[Issue]:
     seen: set[str] = set()
     for key in members.keys_written:
         if key in seen:
-            message = "this key was written before, and readers differ in which one they take"
+            message = f"{shown(key)} is written more than once, and readers differ in which one they take"
             yield Issue("error", (*path, key), message, "Keep one of them.")
         elif not _is_unicode(key):
             yield Issue(

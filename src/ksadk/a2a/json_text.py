@@ -20,6 +20,7 @@ Path = tuple[str | int, ...]
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BLANK_BEFORE_COLON = re.compile(r'"(\s+):')
 _CONSTANT = re.compile(r"NaN|-?Infinity")
+_PLAIN_KEY = re.compile(r"[\w$+-]+")
 # YAML takes a key of 1024 characters at most.
 _LONGEST_STRING = 1000
 
@@ -118,6 +119,20 @@ def locate(text: str, value: Any) -> dict[Path, Position]:
 def pointer(path: Path) -> str:
     """The path as a JSON Pointer (RFC 6901)."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def place(pointer: str) -> str:
+    """A JSON Pointer as people write a path: `/skills/1/description` is `skills[1].description`."""
+    words = ""
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if key.isdecimal():
+            words += f"[{key}]"
+        elif _PLAIN_KEY.fullmatch(key):
+            words += f".{key}"
+        else:
+            words += f"[{json.dumps(key, ensure_ascii=False)}]"
+    return words.removeprefix(".")
 
 
 def _masked(text: str) -> str:
