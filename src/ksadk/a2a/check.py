@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """The pointer as people write it, `skills[1].description`; empty for the card itself, cut when very long."""
+        """The pointer as people write it, `skills[1].description`, cut when long; empty for the card."""
         return shown(json_text.place(self.pointer), 200)
 
     def to_dict(self) -> dict[str, Any]:
