@@ -12,7 +12,7 @@ from ksadk.workspace import matching
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import current_state, locked, read_bytes, replace
 from ksadk.workspace.nearby import nearby_candidates, shown_line
-from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.reading import stamp
 from ksadk.workspace.text import Document, encode, line_ending, split_lines
@@ -59,7 +59,9 @@ def prepare(root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *,
             _check_texts(edit)
     place = locate(root, path)
     if current_state(place) is None:
-        raise WorkspaceError(f"{place.shown}: there is no such file", code="not_found", path=place.shown)
+        raise WorkspaceError(
+            f"{place.shown}: there is no such file", code="not_found", hint=SEE_LIST, path=place.shown
+        )
     data, _ = read_bytes(place)
     states.check(place, data)
     before = Document.decode(data, place.shown)
@@ -141,7 +143,9 @@ def _check_texts(edit: Edit) -> None:
         raise WorkspaceError("expected_replacements must be 1 or more", code="invalid_edit")
     encode(edit.new, "new_text")
     if edit.old == edit.new:
-        raise WorkspaceError("old_text and new_text are the same", code="unchanged_edit")
+        raise WorkspaceError(
+            "old_text and new_text are the same", code="unchanged_edit", hint="Nothing needs to be done."
+        )
 
 
 def _applied(place: Place, text: str, edit: Edit) -> tuple[str, dict[str, Any]]:
@@ -196,7 +200,7 @@ def _ending_warning(before: str, after: str) -> str | None:
 def _read_edit(item: object, index: int, count: int, replace_all: bool) -> Edit:
     def refuse(words: str, code: str = "invalid_edit") -> WorkspaceError:
         return WorkspaceError(
-            f"edit {index}: {words}", code=code, failed_edit_index=index, edit_count=count,
+            f"edits[{index}]: {words}", code=code, failed_edit_index=index, edit_count=count,
             hint="An edit is {old_text, new_text, expected_replacements?, replace_all?}.",
         )  # fmt: skip
 

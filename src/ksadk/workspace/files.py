@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ksadk.workspace.paths import Place, WorkspaceError, check_writable_place, os_errors
+from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, check_writable_place, os_errors
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 LOCK_SECONDS = 10.0
@@ -69,7 +69,7 @@ def check_parent(place: Place) -> None:
         if parent.exists() or parent.is_symlink():
             raise WorkspaceError(
                 f"{place.shown}: a part of the path is a file, not a directory", code="not_a_directory",
-                path=place.shown,
+                hint=SEE_LIST, path=place.shown,
             )  # fmt: skip
     if place.real.parent.is_dir() and not os.access(place.real.parent, os.W_OK):
         raise WorkspaceError(f"{place.shown}: permission denied", code="permission_denied", path=place.shown)
@@ -138,8 +138,8 @@ def locked(root: Path) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise WorkspaceError(
                     f"another program has held the workspace for {LOCK_SECONDS:.0f} seconds",
-                    code="workspace_busy",
-                )
+                    code="workspace_busy", hint="Try again.",
+                )  # fmt: skip
             time.sleep(0.002)
         yield
     finally:

@@ -56,8 +56,9 @@ def list_entries(
         place.real.stat()
         if not place.real.is_dir():
             raise WorkspaceError(
-                f"{place.shown} is a file, not a directory", code="not_a_directory", path=place.shown
-            )
+                f"{place.shown} is a file, not a directory", code="not_a_directory",
+                hint="read_workspace_file shows a file.", path=place.shown,
+            )  # fmt: skip
 
     def chosen() -> Iterator[Entry]:
         for entry in Walk(root).entries(place.real, recursive=recursive):

@@ -97,8 +97,8 @@ def clean(path: str) -> str:
     if size > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in shown.split("/")):
         raise WorkspaceError(
             f"the path is too long: a name may have {MAX_NAME_BYTES} bytes, a path {MAX_PATH_BYTES}",
-            code="path_too_long",
-        )
+            code="path_too_long", hint="Give a shorter one.",
+        )  # fmt: skip
     return shown
 
 
@@ -149,24 +149,28 @@ def os_errors(shown: str) -> Iterator[None]:
 
 
 def from_os_error(error: OSError, shown: str) -> WorkspaceError:
-    code, words = _OS_ERRORS.get(error.errno or 0, ("io_error", error.strerror or str(error)))
+    unknown = ("io_error", error.strerror or str(error), None)
+    code, words, hint = _OS_ERRORS.get(error.errno or 0, unknown)
     details: dict[str, Any] = {"path": shown}
-    return WorkspaceError(f"{shown}: {words}", code=code, **details)
+    return WorkspaceError(f"{shown}: {words}", code=code, hint=hint, **details)
 
 
-_OS_ERRORS = {
-    errno.ENOENT: ("not_found", "there is no such file or directory"),
-    errno.ENOTDIR: ("not_a_directory", "a part of the path is a file, not a directory"),
-    errno.EISDIR: ("is_a_directory", "this is a directory, not a file"),
-    errno.EEXIST: ("already_exists", "it exists already"),
-    errno.ENOTEMPTY: ("directory_not_empty", "the directory is not empty"),
-    errno.EACCES: ("permission_denied", "permission denied"),
-    errno.EPERM: ("permission_denied", "the operation is not permitted"),
-    errno.EROFS: ("permission_denied", "the file system is read-only"),
-    errno.ENAMETOOLONG: ("path_too_long", "the path is too long"),
-    errno.ELOOP: ("link_loop", "the symbolic links go round in a loop"),
-    errno.ENOSPC: ("no_space", "no space is left on the device"),
-    errno.EDQUOT: ("no_space", "the disk quota is used up"),
+SEE_LIST = "list_workspace_files shows what is there."
+"""The hint of an error about a path that is not what the caller took it for."""
+
+_OS_ERRORS: dict[int, tuple[str, str, str | None]] = {
+    errno.ENOENT: ("not_found", "there is no such file or directory", SEE_LIST),
+    errno.ENOTDIR: ("not_a_directory", "a part of the path is a file, not a directory", SEE_LIST),
+    errno.EISDIR: ("is_a_directory", "this is a directory, not a file", SEE_LIST),
+    errno.EEXIST: ("already_exists", "it exists already", SEE_LIST),
+    errno.ENOTEMPTY: ("directory_not_empty", "the directory is not empty", "Delete what is in it first."),
+    errno.EACCES: ("permission_denied", "permission denied", "Its owner can change its mode (chmod)."),
+    errno.EPERM: ("permission_denied", "the operation is not permitted", None),
+    errno.EROFS: ("permission_denied", "the file system is read-only", None),
+    errno.ENAMETOOLONG: ("path_too_long", "the path is too long", "Give a shorter one."),
+    errno.ELOOP: ("link_loop", "the symbolic links go round in a loop", "Delete one of the links."),
+    errno.ENOSPC: ("no_space", "no space is left on the device", "Delete something, and try again."),
+    errno.EDQUOT: ("no_space", "the disk quota is used up", "Delete something, and try again."),
 }
 
 

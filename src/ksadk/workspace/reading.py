@@ -102,11 +102,14 @@ def after_trimming(result: dict[str, Any]) -> dict[str, Any]:
 def _line_range(place: Place, start: int | None, end: int | None, total: int) -> tuple[int, int]:
     first = 1 if start is None else start
     last = max(total, first) if end is None else end
-    if first < 1 or last < first or (first > total and first > 1):
+    backwards = first < 1 or last < first
+    if backwards or first > max(total, 1):
+        has = f"{place.shown} has {total} line{'s' * (total != 1)}"
+        wrong = f"; {first} to {last} is not a range of them" if backwards else f", and no line {first}"
         raise WorkspaceError(
-            f"{place.shown} has {total} lines; {first} to {last} is not a range of them",
+            has + wrong,
             code="invalid_range",
-            hint="Lines are counted from 1, and start_line is not after end_line.",
+            hint="Lines are counted from 1, and start_line is not after end_line." if backwards else None,
             path=place.shown, total_lines=total,
         )  # fmt: skip
     return first, min(last, total)

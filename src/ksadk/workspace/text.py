@@ -26,9 +26,8 @@ class Document:
         except UnicodeDecodeError as error:
             raise WorkspaceError(
                 f"{shown} is not UTF-8 text (byte {error.start + len(BOM) * bom})",
-                code="not_utf8",
-                path=shown,
-            ) from None
+                code="not_utf8", hint="Other files are read and changed with commands.", path=shown,
+            ) from None  # fmt: skip
 
     def encode(self, shown: str) -> bytes:
         return BOM * self.bom + encode(self.text, shown)
