@@ -81,11 +81,16 @@ def show(value: Any, text: Callable[[Any], str]) -> None:
         write(text(value))
 
 
-def show_result(result: Any, text: Callable[[Any], str]) -> None:
+def show_result(
+    result: Any,
+    text: Callable[[Any], str],
+    words: Callable[[Mapping[str, Any]], tuple[str, str | None]] | None = None,
+) -> None:
     """A tool's result, and the exit status that it asks for.
 
-    With `--json`, the result as it is. Otherwise its text; a failure goes to stderr in words, and a call that
-    needs approval prints its envelope, since whoever reads stdout has to answer it.
+    With `--json`, the result as it is. Otherwise its text; a failure goes to stderr in words (those of
+    `words`, or of `words_of`), and a call that needs approval prints its envelope, since whoever reads stdout
+    has to answer it.
     """
     status = result_status(result)
     failed = isinstance(result, Mapping) and result.get("ok") is False
@@ -94,7 +99,7 @@ def show_result(result: Any, text: Callable[[Any], str]) -> None:
     elif not failed or "error_message" not in result:
         write(text(result))
     if failed:
-        say_error(*words_of(result))
+        say_error(*(words or words_of)(result))
     if status:
         raise typer.Exit(status)
 

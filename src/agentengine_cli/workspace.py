@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from agentengine_cli import output
+from agentengine_cli import output, workspace_words
 from agentengine_cli.base import new_group
 from agentengine_cli.calls import (
     CallCommand,
@@ -43,7 +44,7 @@ def status() -> None:
     Example:
       agentengine workspace status --root .
     """
-    output.show_result(run_tool("workspace_status", {}), _as_status)
+    _run("workspace_status", {}, _as_status)
 
 
 @app.command("list", cls=ReadCommand)
@@ -65,7 +66,7 @@ def list_files(
         "path": path, "glob": glob, "recursive": recursive, "include_dirs": dirs, "max_results": limit,
         "sort_by": sort,
     }  # fmt: skip
-    _show("list_workspace_files", arguments, _as_listing)
+    _run("list_workspace_files", arguments, _as_listing)
 
 
 @app.command("read", cls=ReadCommand)
@@ -88,7 +89,7 @@ def read(
         "path": path, "start_line": start, "end_line": end, "max_chars": max_chars,
         "include_line_numbers": numbers,
     }  # fmt: skip
-    _show("read_workspace_file", arguments, _numbered if numbers else lambda result: _line(result["content"]))
+    _run("read_workspace_file", arguments, _numbered if numbers else lambda result: _line(result["content"]))
 
 
 @app.command("write", cls=CallCommand)
@@ -202,7 +203,7 @@ def search(
         "query": query, "path": path, "is_regex": regex, "glob": glob, "case_sensitive": case_sensitive,
         "context_lines": context, "max_results": limit,
     }  # fmt: skip
-    _show("search_workspace_files", arguments, _as_matches)
+    _run("search_workspace_files", arguments, _as_matches)
 
 
 @app.command("lint", cls=ReadCommand)
@@ -220,9 +221,10 @@ def lint(
     Example:
       agentengine workspace lint app.py --root .
     """
-    result = _call("lint_workspace_file", {"path": path, "language": language})
+    tool = "lint_workspace_file"
+    result = _call(tool, {"path": path, "language": language})
     if result.get("error_type") != "lint_errors" or output.json_wanted.get():
-        output.show_result(result, _as_issues)
+        _show(tool, result, _as_issues)
     else:
         output.write(_as_issues(result))
         raise typer.Exit(output.result_status(result))
@@ -248,8 +250,12 @@ def _content(value: str) -> str:
     return read_text(value)
 
 
-def _show(tool: str, arguments: dict[str, Any], text: Callable[[Any], str]) -> None:
-    output.show_result(_call(tool, arguments), text)
+def _run(tool: str, arguments: dict[str, Any], text: Callable[[Any], str]) -> None:
+    _show(tool, _call(tool, arguments), text)
+
+
+def _show(tool: str, result: dict[str, Any], text: Callable[[Any], str]) -> None:
+    output.show_result(result, text, partial(workspace_words.failure, tool))
 
 
 def _change(
@@ -263,11 +269,11 @@ def _change(
     if path is None:
         if not options().approval or dry_run:
             raise typer.BadParameter("which file? Give its path.", param_hint="PATH")
-        _show(tool, {}, text)
+        _run(tool, {}, text)
     elif dry_run:
-        output.show_result(_planned(tool, {"path": path} | rest()), _as_plan)
+        _show(tool, _planned(tool, {"path": path} | rest()), _as_plan)
     else:
-        _show(tool, {"path": path} | rest(), text)
+        _run(tool, {"path": path} | rest(), text)
 
 
 def _planned(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -315,7 +321,7 @@ def _numbered(result: dict[str, Any]) -> str:
     width = len(str(result["end_line"]))
     lines = result["content"].split("\n") if result["content"] else []
     if result["suggested_action"]:
-        output.say(result["suggested_action"])
+        output.say(workspace_words.in_options("read_workspace_file", result["suggested_action"]))
     return "".join(
         _line(line.partition(" ")[0].rjust(width) + " " + line.partition(" ")[2]) for line in lines
     )
@@ -327,7 +333,7 @@ def _line(text: str) -> str:
 
 def _as_edit(result: dict[str, Any]) -> str:
     if result.get("warning"):
-        output.say(f"warning: {result['warning']}")
+        output.say(f"warning: {workspace_words.in_options('edit_workspace_file', result['warning'])}")
     return f"edited {result['absolute_path']}: {_count(result['replacements'], 'replacement')}\n"
 
 

@@ -50,7 +50,7 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(agentengine: Run, file: Pa
     plan = json.loads(out)
     assert (status, plan["dry_run"], plan["details"][0]) == (0, True, ["goes", "f.txt"])
     status, _, said = here(agentengine, "edit", "f.txt", "--old", "nope", "--new", "B", "--dry-run")
-    assert (status, "old_text is not in f.txt" in said) == (1, True)
+    assert (status, "--old is not in f.txt" in said) == (1, True)
     assert file.read_bytes() == b"alpha\nbeta\ngamma\n"
 
 
@@ -134,9 +134,15 @@ def test_a_listing_has_aligned_columns(agentengine: Run, file: Path) -> None:
 def test_read_shows_a_range_and_plain_lines(agentengine: Run, file: Path) -> None:
     status, out, said = here(agentengine, "read", "f.txt", "--start-line", "2", "--end-line", "2")
     assert (status, out) == (0, "2 | beta\n")
-    assert "Go on with start_line=3" in said
+    assert "Go on with --start-line 3." in said
     assert here(agentengine, "read", "f.txt", "--no-numbers")[1] == "alpha\nbeta\ngamma\n"
-    assert here(agentengine, "read", "f.txt", "--start-line", "9")[0] == 2
+    status, _, said = here(agentengine, "read", "f.txt", "--start-line", "9")
+    assert (status, said) == (2, "error: f.txt has 3 lines, and no line 9\n")
+    status, _, said = here(agentengine, "read", "f.txt", "--start-line", "3", "--end-line", "2")
+    assert said == (
+        "error: f.txt has 3 lines; 3 to 2 is not a range of them\n"
+        "hint: Lines are counted from 1, and --start-line is not after --end-line.\n"
+    )
 
 
 def test_lint_prints_places_and_fails_for_errors(agentengine: Run) -> None:
@@ -156,6 +162,66 @@ def test_lint_prints_places_and_fails_for_errors(agentengine: Run) -> None:
     )
     status, out, _ = here(agentengine, "lint", "a.py", "--json")
     assert (status, json.loads(out)["issues"][0]["line"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("write", "f.txt", "--content", "x", "--no-overwrite"),
+            "hint: Leave out --no-overwrite to replace it.",
+        ),
+        (("edit", "f.txt", "--old", "a", "--new", "b"), "give --expected, or give --replace-all."),
+        (("edit", "f.txt", "--old", "a", "--new", "a"), "error: --old and --new are the same"),
+        (
+            ("edit", "f.txt", "--old", "a", "--new", "b", "--expected", "0"),
+            "error: --expected must be 1 or more",
+        ),
+        (("edit", "old_text.txt", "--old", "z", "--new", "b"), "error: --old is not in old_text.txt"),
+        (
+            ("edit", "gone", "--old", "a", "--new", "b"),
+            "hint: agentengine workspace list shows what is there.",
+        ),
+        (("search", "-e", "("), "hint: Leave out --regex to search for the text as it is."),
+        (("read", "gone"), "hint: agentengine workspace list shows what is there."),
+        (("read", "."), "hint: agentengine workspace list shows what is in it."),
+        (("list", "f.txt"), "hint: agentengine workspace read shows a file."),
+        (
+            ("multi-edit", "f.txt", "--edits", '[{"old_text": "a", "new_text": "b"}]'),
+            "set expected_replacements",
+        ),
+        (("multi-edit", "f.txt", "--edits", '[{"old_text": "a"}]'), "error: edits[0]: new_text is missing"),
+        (
+            ("multi-edit", "f.txt", "--edits", '[{"old_text": "z", "new_text": "b"}]'),
+            "error: edits[0]: old_text is",
+        ),
+    ],
+)
+def test_words_name_the_options_of_the_command_and_json_the_arguments_of_the_tool(
+    agentengine: Run, file: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    Path("old_text.txt").write_text("a\n")
+    for path in ("f.txt", "old_text.txt"):
+        here(agentengine, "read", path)
+    more = () if arguments[0] in ("search", "read", "list") else ("--yes",)
+    _, out, err = here(agentengine, *arguments, *more, "--json")
+    assert said in err
+    result = json.loads(out)
+    assert "--" not in str(result.get("hint"))
+    assert "agentengine" not in str(result.get("hint"))
+
+
+def test_an_edit_that_does_not_fit_shows_the_lines_that_it_may_mean(agentengine: Run) -> None:
+    Path("f.txt").write_text("".join(f"line number {number}\n" for number in range(9)))
+    here(agentengine, "read", "f.txt")
+    status, out, said = here(agentengine, "edit", "f.txt", "--old", "line nunber 4", "--new", "x", "--yes")
+    error, title, *lines, hint = said.splitlines()
+    assert (status, out, error) == (1, "", "error: --old is not in f.txt")
+    assert (title, lines[0], len(lines)) == ("Most like it:", "  5: line number 4", 5)
+    assert hint.startswith("hint: ")
+    _, _, said = here(agentengine, "edit", "f.txt", "--old", "line", "--new", "x", "--yes")
+    assert said.splitlines()[1:3] == ["It is here:", "  1: line number 0"]
+    assert len(said.splitlines()) == 8
 
 
 @pytest.mark.parametrize(
