@@ -66,12 +66,12 @@ def _function(node: ast.FunctionDef) -> ast.FunctionDef:
         kind = ast.parse("dict[str, Any] | None", mode="eval").body
         arguments = ast.arguments(
             posonlyargs=arguments.posonlyargs,
-            args=arguments.args,
+            args=[*arguments.args, ast.arg("approval", kind)],
             vararg=arguments.vararg,
-            kwonlyargs=[*arguments.kwonlyargs, ast.arg("approval", kind)],
-            kw_defaults=[*arguments.kw_defaults, ast.Constant(None)],
+            kwonlyargs=arguments.kwonlyargs,
+            kw_defaults=arguments.kw_defaults,
             kwarg=arguments.kwarg,
-            defaults=arguments.defaults,
+            defaults=[*arguments.defaults, ast.Constant(None)],
         )
     ellipsis: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
     made = ast.FunctionDef(node.name, arguments, ellipsis, [], node.returns, lineno=1)

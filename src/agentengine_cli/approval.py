@@ -16,7 +16,8 @@ import tempfile
 import termios
 import time
 import tty
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +46,13 @@ _KEYS = (
 _END_OF_INPUT = "\x04"
 
 
-def stopped(by: str) -> Decision:
-    """What `q` says, to this question and to every later one."""
-    return Decision("deny", by=by, reason="stopped at the prompt")
-
-
 class Prompt:
     """Asks the person at this terminal. Remembers that they have gone, or want to stop."""
 
     def __init__(self, *, keys: str = "ysenf?q", console: Console | None = None) -> None:
         self._keys = keys if session_key() else keys.replace("s", "")
         self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self.stopped = False
         self._ended: Decision | None = None
         self._draft: str | None = None
 
@@ -94,7 +91,8 @@ class Prompt:
         if key == "e":
             return self._edit(request, keys, by)
         if key == "q":
-            self._ended = stopped(by)
+            self.stopped = True
+            self._ended = Decision("deny", by=by, reason="stopped at the prompt")
             return self._ended
         return Decision("deny" if key == "n" else "approve", by=by, for_session=key == "s")
 
@@ -259,12 +257,14 @@ class _KeyReader:
             rest = sys.stdin.readline()
         return (first.strip() + rest).strip()
 
-    def released(self) -> _Released:
+    @contextmanager
+    def released(self) -> Iterator[None]:
         """The terminal as it was, inside a `with` block."""
-        return _Released(self.__exit__, self._again)
-
-    def _again(self) -> None:
-        tty.setcbreak(self._fd, termios.TCSANOW)
+        self.__exit__()
+        try:
+            yield
+        finally:
+            tty.setcbreak(self._fd, termios.TCSANOW)
 
     def _byte(self) -> str:
         try:
@@ -272,14 +272,3 @@ class _KeyReader:
         except OSError:
             data = b""
         return data.decode("ascii", "replace") if data else _END_OF_INPUT
-
-
-class _Released:
-    def __init__(self, release: Callable[[], None], take: Callable[[], None]) -> None:
-        self._release, self._take = release, take
-
-    def __enter__(self) -> None:
-        self._release()
-
-    def __exit__(self, *_: object) -> None:
-        self._take()

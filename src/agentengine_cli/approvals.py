@@ -12,7 +12,7 @@ from agentengine_cli.base import Command, new_group
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
-from ksadk.tools.approvals import ApprovalRequest, Decision, State, iso
+from ksadk.tools.approvals import ApprovalRequest, State, iso
 from ksadk.tools.gateway import ToolGateway
 from ksadk.toolsets.selection import load_builtin_tools
 
@@ -89,20 +89,20 @@ def approve(
             code="no_terminal",
             hint=f"Run it in a terminal: agentengine approvals approve {request_id}",
         )
-    if request.state != "pending" or request.expired(store.now()):
-        raise KsadkError(
-            f"{request_id} is {status(request, store.now())}",
-            code="approval_decided",
-            hint="Only a request that waits can be approved.",
-        )
-    from agentengine_cli import approval
+    from agentengine_cli.approval import Prompt
 
+    store.require_pending(request)
     gateway.look_again(request)
-    request, decision = _answer(gateway, request, edit)
-    if decision.verdict in ("nobody", "expired"):
-        raise KsadkError(f"{request_id} was not answered", code="no_terminal")
-    if decision == approval.stopped(decision.by):
-        raise KsadkError(f"{request_id} still waits", code="no_terminal")
+    prompt = Prompt(keys="yenf?q")
+    request, decision = gateway.answer(request, prompt, prompt.edit(request) if edit else None)
+    if decision.verdict == "expired":
+        raise KsadkError(f"{request_id} expired before it was answered", code="approval_expired")
+    if decision.verdict == "nobody" or prompt.stopped:
+        raise KsadkError(
+            f"{request_id} still waits",
+            code="approval_unanswered",
+            hint=f"agentengine approvals approve {request_id} asks again.",
+        )
     verdict: State = "approved" if decision.verdict == "approve" else "denied"
     request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason, seen=request)
     output.show(
@@ -110,22 +110,6 @@ def approve(
     )
     if verdict == "denied":
         raise typer.Exit(output.exit_status("approval_rejected"))
-
-
-def _answer(gateway: ToolGateway, request: ApprovalRequest, edit: bool) -> tuple[ApprovalRequest, Decision]:
-    """What the person at this terminal says, and the request that it is about."""
-    from agentengine_cli import approval
-
-    prompt = approval.Prompt(keys="yenf?q")
-    decision = prompt.edit(request) if edit else prompt(request)
-    while decision.verdict == "edit":
-        note = ""
-        try:
-            request = gateway.amend(request, decision.arguments or {})
-        except KsadkError as error:
-            note = error.message
-        decision = prompt(request, note)
-    return request, decision
 
 
 @app.command("deny", cls=Command)

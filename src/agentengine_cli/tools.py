@@ -10,6 +10,7 @@ from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 from agentengine_cli.calls import CallCommand, builtin_tool, options, read_text, run_tool
 from ksadk import toolsets
+from ksadk.tools.gateway import ToolGateway, gateway_scope
 from ksadk.tools.registry import Tool
 
 app = new_group("List, describe, search and call tools.")
@@ -31,8 +32,6 @@ def list_tools(
     Example:
       agentengine tools list --profile coding --enabled
     """
-    from ksadk.tools.gateway import ToolGateway, gateway_scope
-
     with gateway_scope(ToolGateway(approval_mode="strict")):
         found = toolsets.describe_agentengine_tools(
             [*(include or []), *(group or [])] or None, profile=profile
@@ -59,7 +58,8 @@ def describe(
     if format:
         output.write_json(_format(tool, format))
         return
-    [spec] = toolsets.describe_agentengine_tools([name])
+    with gateway_scope(ToolGateway(approval_mode="strict")):
+        [spec] = toolsets.describe_agentengine_tools([name])
     output.show(
         {"ok": True, "tool": spec | {"parameters": tool.parameters.json_schema}}, lambda _: _page(tool, spec)
     )
@@ -89,8 +89,6 @@ def call(
     if name is None:
         if not options().approval:
             raise typer.BadParameter("which tool? Give its name, or --approval ID.", param_hint="NAME")
-        from ksadk.tools.gateway import ToolGateway
-
         name = ToolGateway().store.get(options().approval).tool_name
     tool = builtin_tool(name)
     arguments = _arguments(tool, values or [], args)

@@ -37,6 +37,7 @@ CODES: dict[str, Code] = {
     "approval_used": Code("denied", "The approval was used already."),
     "approval_mismatch": Code("denied", "The approval is for another call."),
     "approval_not_found": Code("denied", "No approval request of that id is kept."),
+    "approval_unanswered": Code("approval", "The approval request was shown, and still waits."),
     "approval_decided": Code("failed", "The approval request was answered already."),
     "invalid_approval": Code("denied", "The approval is not one: only the boolean True approves."),
     "approval_in_arguments": Code("denied", "A model's arguments carried an approval."),

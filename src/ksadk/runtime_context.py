@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PlatformInvocationContext:
     """One request to a runner. `account_id` is the boundary that data and files are kept apart by.
 
@@ -20,7 +20,6 @@ class PlatformInvocationContext:
     agent_id: str = ""
     user_id: str = ""
     session_id: str = ""
-    account_id: str = ""
     history: list[Any] = field(default_factory=list)
     input_content: Any = None
     input_messages: list[Any] = field(default_factory=list)
@@ -31,6 +30,7 @@ class PlatformInvocationContext:
     current_attachment_results: list[Any] = field(default_factory=list)
     has_current_files: bool = False
     runner_type: str = ""
+    account_id: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
     model: str | None = None
     model_options: dict[str, Any] | None = None
@@ -51,6 +51,8 @@ class ToolExecutionContext:
     run_id: str = ""
     invocation_id: str = ""
 
+
+T = TypeVar("T")
 
 _NO_INVOCATION = PlatformInvocationContext()
 _NO_EXECUTION = ToolExecutionContext()
@@ -126,11 +128,8 @@ def reset_current_tool_execution_context(token: Token[ToolExecutionContext | Non
 @contextmanager
 def platform_invocation_scope(context: PlatformInvocationContext) -> Iterator[PlatformInvocationContext]:
     """Make `context` current inside a `with` block."""
-    token = _invocation.set(context)
-    try:
+    with scoped(_invocation, context):
         yield context
-    finally:
-        _reset(_invocation, token)
 
 
 @contextmanager
@@ -139,11 +138,8 @@ def tool_execution_scope(
 ) -> Iterator[ToolExecutionContext]:
     """Make a session and run current inside a `with` block."""
     context = ToolExecutionContext(session_id, run_id or "", invocation_id or "")
-    token = _execution.set(context)
-    try:
+    with scoped(_execution, context):
         yield context
-    finally:
-        _reset(_execution, token)
 
 
 def get_current_workspace_root() -> Path | None:
@@ -154,11 +150,8 @@ def get_current_workspace_root() -> Path | None:
 @contextmanager
 def workspace_root_scope(root: Path) -> Iterator[Path]:
     """Let the workspace tools work in `root` inside a `with` block (what `--root` does)."""
-    token = _workspace_root.set(root)
-    try:
+    with scoped(_workspace_root, root):
         yield root
-    finally:
-        _reset(_workspace_root, token)
 
 
 def get_current_project() -> Path | None:
@@ -169,11 +162,18 @@ def get_current_project() -> Path | None:
 @contextmanager
 def project_scope(directory: Path) -> Iterator[Path]:
     """Work for the project in `directory` inside a `with` block, whatever the current directory is."""
-    token = _project.set(directory)
-    try:
+    with scoped(_project, directory):
         yield directory
+
+
+@contextmanager
+def scoped(variable: ContextVar[T], value: T) -> Iterator[T]:
+    """Set a context variable inside a `with` block, which may end in another context than it began in."""
+    token = variable.set(value)
+    try:
+        yield value
     finally:
-        _reset(_project, token)
+        _reset(variable, token)
 
 
 def _reset(variable: ContextVar[Any], token: Token[Any]) -> None:

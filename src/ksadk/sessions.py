@@ -8,8 +8,12 @@ from ksadk.runtime_context import get_current_account_id, get_current_project
 from ksadk.settings import Settings
 
 
+STATE_DIR = ".agentengine"
+"""Where a project keeps what this program writes for itself."""
+
+
 def project_dir(settings: Settings | None = None) -> Path:
-    """The project that this process works for: `KSADK_PROJECT_DIR`, else the current directory."""
+    """The project worked for: the one in scope, else `KSADK_PROJECT_DIR`, else the current directory."""
     chosen = get_current_project()
     if chosen is not None:
         return chosen
@@ -23,10 +27,26 @@ def resolve_local_session_dir(settings: Settings | None = None) -> Path:
     With an account set, a directory of its own below that. Nothing is created.
     """
     settings = settings or Settings.from_env()
-    base = (settings.ui_dir or project_dir(settings) / ".agentengine" / "ui").absolute()
+    base = (settings.ui_dir or project_dir(settings) / STATE_DIR / "ui").absolute()
     account = get_current_account_id()
     if not account:
         return base
     import hashlib  # OpenSSL, which most calls never need
 
     return base / "accounts" / hashlib.sha256(account.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def make_session_dir(directory: Path, mode: int = 0o777) -> None:
+    """Make a directory for a session's files, with those above it; `mode` is for it alone.
+
+    A `.agentengine` that is made for it is kept out of version control by a `.gitignore` of its own.
+    """
+    state = next((above for above in (directory, *directory.parents) if above.name == STATE_DIR), None)
+    new = state is not None and not state.exists()
+    directory.mkdir(mode=mode, parents=True, exist_ok=True)
+    if state is not None and new:
+        try:
+            with (state / ".gitignore").open("x", encoding="utf-8") as file:
+                file.write("*\n")
+        except FileExistsError:
+            pass  # another process was there first

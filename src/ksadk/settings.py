@@ -75,16 +75,28 @@ def words(value: str) -> tuple[str, ...]:
 
 
 def whole(at_least: int = 0, at_most: int | None = None) -> Callable[[str], int]:
+    """A whole number inside the bounds."""
+
     def read(value: str) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            raise ValueError("a whole number is expected") from None
-        if at_most is not None and number > at_most:
-            raise ValueError(f"a number of at most {at_most} is expected")
-        return max(number, at_least)
+        number = _whole(value)
+        if number < at_least or (at_most is not None and number > at_most):
+            bounds = f"at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")
+            raise ValueError(f"a whole number of {bounds} is expected")
+        return number
 
     return read
+
+
+def budget(value: str) -> int:
+    """A number of characters; below 0 is 0."""
+    return max(_whole(value), 0)
+
+
+def _whole(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError("a whole number is expected") from None
 
 
 def seconds(value: str) -> float:
@@ -119,7 +131,9 @@ def choice(*words: str, **aliases: str) -> Callable[[str], str]:
     return read
 
 
-read_approval_mode = choice("off", "strict", "ask", full="off", permissive="off", risk="strict")
+APPROVAL_MODES = ("off", "strict", "ask")
+APPROVAL_MODE_ALIASES = {"full": "off", "permissive": "off", "risk": "strict"}
+read_approval_mode = choice(*APPROVAL_MODES, **APPROVAL_MODE_ALIASES)
 read_tools_mode = choice(
     "direct", "focused", "dispatcher", "deferred", "off",
     none="off", disabled="off", dispatch="dispatcher", search="deferred",
@@ -164,7 +178,8 @@ class Settings:
              "deferred (tool_search and tool_dispatcher), off (none).",
     )  # fmt: skip
     builtin_tools_profile = Variable(
-        "KSADK_BUILTIN_TOOLS_PROFILE", read=text, default="default",
+        "KSADK_BUILTIN_TOOLS_PROFILE", read=choice("default", "coding", "focused", core="focused"),
+        default="default",
         help="The profile of built-in tools: default (all), coding, or focused.",
     )  # fmt: skip
 
@@ -174,15 +189,15 @@ class Settings:
         help="Where the full text of a trimmed result is kept; in the session's directory if unset.",
     )  # fmt: skip
     tool_result_max_chars = Variable[int | None](
-        "KSADK_TOOL_RESULT_MAX_CHARS", read=whole(), default=None,
+        "KSADK_TOOL_RESULT_MAX_CHARS", read=budget, default=None,
         help="Characters of a result's field above which it is trimmed (50000).",
     )  # fmt: skip
     tool_result_preview_chars = Variable[int | None](
-        "KSADK_TOOL_RESULT_PREVIEW_CHARS", read=whole(), default=None,
+        "KSADK_TOOL_RESULT_PREVIEW_CHARS", read=budget, default=None,
         help="Characters that a trimmed field keeps (8000).",
     )  # fmt: skip
     tool_result_persist_threshold_chars = Variable[int | None](
-        "KSADK_TOOL_RESULT_PERSIST_THRESHOLD_CHARS", read=whole(), default=None,
+        "KSADK_TOOL_RESULT_PERSIST_THRESHOLD_CHARS", read=budget, default=None,
         help="Characters above which the full text is kept in a file (50000).",
     )  # fmt: skip
 
@@ -464,7 +479,7 @@ class Settings:
     # The terminal
     no_color = Variable("NO_COLOR", read=lambda _: True, default=False, help="Set: no colour.")
     force_color = Variable(
-        "FORCE_COLOR", read=lambda _: True, default=False, help="Set: colour in pipes too."
+        "FORCE_COLOR", read=lambda value: value != "0", default=False, help="Set: colour in pipes too."
     )
     editor = Variable("VISUAL", "EDITOR", read=text, default="vi", help="The editor for `e` at a prompt.")
     inside_tool = Variable(

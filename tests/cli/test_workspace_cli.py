@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,11 @@ def test_each_failure_has_its_exit_status(
 def test_a_root_that_is_no_directory_is_a_usage_error(agentengine: Run) -> None:
     done = agentengine("workspace", "status", "--root", "gone")
     assert (done.returncode, "is not a directory" in done.stderr) == (2, True)
+
+
+def test_what_the_program_keeps_in_a_project_is_not_shown_by_git(agentengine: Run, file: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    here(agentengine, "read", "f.txt")
+    assert Path(".agentengine/ui/reads").is_dir()
+    shown = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True)
+    assert shown.stdout == "?? f.txt\n"

@@ -66,7 +66,8 @@ def test_a_console_example_prints_what_the_page_shows(page: Path, checkout: Path
             )
             told = f"$ {command}\n{ended.stdout}{ended.stderr}"
             assert "Traceback" not in ended.stderr, told
-            assert ended.returncode != 2, told
+            wanted = re.search(r"# exits with (\d+)$", command)
+            assert ended.returncode == (int(wanted[1]) if wanted else 0), told
             assert not shown or as_shown(shown, ended.stdout), told
 
 

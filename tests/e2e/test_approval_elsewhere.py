@@ -162,6 +162,70 @@ def test_q_at_another_terminal_leaves_the_request_waiting(terminal: Spawn, asked
     assert approve(terminal, request["id"], "y") == 0
 
 
+def test_a_question_elsewhere_that_expires_ends_with_5(terminal: Spawn, agentengine: Run, file: Path) -> None:
+    call = agentengine(*EDIT, KSADK_TOOL_APPROVAL_TTL_SECONDS="3")
+    child = terminal("approvals", "approve", json.loads(call.stdout)["approval_request"]["id"])
+    child.expect(QUESTION)
+    assert ended(child)[0] == 5
+
+
+def test_a_used_request_is_not_asked_about_again(agentengine: Run, terminal: Spawn, asked: Asked) -> None:
+    write = ("workspace", "write", "new.txt", "--content", "x", "--root", ".")
+    request = asked(*write)
+    assert approve(terminal, request["id"]) == 0
+    assert agentengine(*write, "--approval", request["id"]).returncode == 0
+    status, printed = ended(terminal("approvals", "approve", request["id"]))
+    assert status == 7
+    assert "used already" in printed
+
+
+def test_an_approved_call_runs_in_its_own_project_only(
+    agentengine: Run, terminal: Spawn, asked: Asked, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(*EDIT)
+    assert approve(terminal, request["id"]) == 0
+    elsewhere = Path("elsewhere")
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    call = agentengine("tools", "call", "--approval", request["id"], "--json")
+    assert call.returncode == 7
+    assert json.loads(call.stdout)["error_type"] == "approval_mismatch"
+    assert (Path("..") / file).read_text() == BEFORE
+
+
+def test_a_request_is_edited_from_anywhere(
+    agentengine: Run, terminal: Spawn, asked: Asked, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(*EDIT)
+    here = Path.cwd()
+    editor = here / "editor.py"
+    editor.write_text(
+        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
+        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
+    )
+    monkeypatch.chdir("/")
+    child = terminal(
+        "approvals", "approve", request["id"], "--edit", VISUAL=f"{sys.executable} {editor}", NO_COLOR="1"
+    )
+    child.expect(QUESTION)
+    assert "+zwei" in child.before
+    child.send("y")
+    assert ended(child)[0] == 0
+    monkeypatch.chdir(here)
+    assert agentengine("workspace", "edit", "--approval", request["id"]).returncode == 0
+    assert file.read_text() == "one\nzwei\nthree\n"
+
+
+def test_what_has_changed_is_told_before_anyone_approves_it(
+    terminal: Spawn, asked: Asked, file: Path
+) -> None:
+    request = asked(*EDIT)
+    file.write_text("two\n")
+    status, printed = ended(terminal("approvals", "approve", request["id"]))
+    assert status in (1, 7)
+    assert "approve?" not in printed
+
+
 def test_waiting_runs_once_it_is_approved(terminal: Spawn, file: Path) -> None:
     process, request_id = waiting()
     assert approve(terminal, request_id) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
@@ -80,7 +79,7 @@ def test_s_lets_exactly_this_call_through_until_the_session_ends(terminal: Spawn
     shell.send("n")
     shell.expect("status=7")
     another = terminal("workspace", "write", "g.txt", "--root", ".", "--content", "hello")
-    assert another.expect([QUESTION, "written"]) == 0, "another terminal is another session"
+    assert another.expect([QUESTION, "created", "replaced"]) == 0, "another terminal is another session"
 
 
 def test_e_edits_the_arguments_and_shows_them_again(terminal: Spawn, file: Path, agentengine: Run) -> None:
@@ -258,16 +257,26 @@ def test_no_input_asks_nobody_at_a_terminal(terminal: Spawn, file: Path) -> None
     assert "approve?" not in printed
 
 
+def test_nobody_is_asked_whose_terminal_shows_no_question(terminal: Spawn, file: Path) -> None:
+    program = " ".join([sys.executable, "-m", "agentengine_cli", *EDIT, "2>words.txt"])
+    status, _ = ended(terminal("-c", program, program=["bash"]))
+    assert status == 6
+    assert "approve?" not in Path("words.txt").read_text()
+
+
 def test_what_a_tool_started_is_not_asked(terminal: Spawn, file: Path) -> None:
     status, printed = ended(terminal(*EDIT, KSADK_INSIDE_TOOL="1"))
     assert status == 6
     assert "approve?" not in printed
 
 
-def test_a_terminal_that_goes_away_leaves_the_file(terminal: Spawn, file: Path) -> None:
+def test_a_terminal_that_goes_away_ends_the_program(terminal: Spawn, file: Path) -> None:
     child = terminal(*EDIT)
     child.expect(QUESTION)
-    child.kill(signal.SIGHUP)
-    child.expect(["(?s).*", "$"])
-    child.close(force=True)
+    child.close(force=False)
+    for _ in range(100):
+        if not child.isalive():
+            break
+        time.sleep(0.05)
+    assert not child.isalive()
     assert file.read_text() == BEFORE

@@ -159,6 +159,12 @@ def test_a_skill_is_read_from_a_string(text: str, skill: tuple[Any, ...]) -> Non
         ({"skills": [{"id": "a", "input_modes": ["text/plain"]}]}, "no field 'input_modes'"),
         ({"skills": [{"id": "a", "tags": "x"}]}, "a list of texts is expected"),
         ({"skills": [{"id": 3}]}, "is not text"),
+        ({"skills": [3]}, "a skill is text or a dict of fields, not a value of type int"),
+        ({"skills": [None]}, "not a value of type NoneType"),
+        ({"skills": 3}, "the skills are not a list"),
+        ({"skills": ":N"}, "a skill's id is empty"),
+        ({"provider": 3}, "exactly the fields"),
+        ({"input_modes": "text/plain"}, "a list of texts is expected"),
         ({"input_modes": ["text"]}, "not a media type"),
         ({"provider": {"organization": "O"}}, "exactly the fields"),
         ({"provider": {"organization": "O", "url": "o.example.com"}}, "the provider's URL"),
@@ -168,6 +174,11 @@ def test_a_skill_is_read_from_a_string(text: str, skill: tuple[Any, ...]) -> Non
 def test_what_no_valid_card_can_hold_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(CardError, match=words):
         card(**values)
+
+
+@pytest.mark.parametrize("skill", ["abc", "abc:Abc", {"id": "abc"}])
+def test_one_skill_needs_no_list(skill: Any) -> None:
+    assert card(skills=skill) == card(skills=[skill]) == card(skills=["abc"])
 
 
 def test_a_refused_skill_field_names_the_right_one() -> None:

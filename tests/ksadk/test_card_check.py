@@ -2,6 +2,7 @@
 
 import copy
 import json
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -233,6 +234,41 @@ def test_a_text_that_cannot_be_read_gives_one_error(
 def test_a_byte_order_mark_is_reported_and_read_past() -> None:
     [found] = check_card(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
     assert "byte order mark" in found.message
+
+
+@pytest.mark.parametrize("wrap", [dict, MappingProxyType])
+def test_a_card_may_be_given_as_a_mapping_and_its_findings_have_no_lines(wrap: Any) -> None:
+    assert check_card(wrap(GOOD)) == []
+    bad = GOOD | {"skills": ({"id": "\ud800"},), "capabilities": MappingProxyType({"x": 1})}
+    found = check_card(wrap(bad))
+    assert "/skills/0/name" in [finding.pointer for finding in found]
+    assert "/capabilities/x" in [finding.pointer for finding in found]
+    assert {(finding.line, finding.column) for finding in found} == {(None, None)}
+    as_text = check_card(json.dumps(bad | {"capabilities": {"x": 1}}))
+    assert {finding.message for finding in found} == {finding.message for finding in as_text}
+
+
+LOOP: dict[str, Any] = {}
+LOOP["self"] = LOOP
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"a": {1, 2}}, "it holds a value of type set"),
+        ({("a",): 1}, "keys must be"),
+        ({"a": float("nan")}, "NaN is not a JSON number"),
+        ({"a": 10**5000}, "no JSON can be made"),
+        (LOOP, "no JSON can be made"),
+        ([], "is a JSON object"),
+        (None, "is a JSON object"),
+        (object(), "it holds a value of type object"),
+    ],
+)
+def test_a_value_that_is_no_card_gives_one_error(value: Any, words: str) -> None:
+    [found] = check_card(value)
+    assert (found.severity, found.line) == ("error", None)
+    assert words in found.message
 
 
 @pytest.mark.parametrize(

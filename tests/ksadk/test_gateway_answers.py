@@ -181,7 +181,8 @@ def test_an_edit_from_elsewhere_is_previewed_where_and_for_whom_the_request_is(
     risky: Recorder, placed: list[Any]
 ) -> None:
     [request] = risky.store.list()
-    amended = risky.gateway().amend(request, {"path": "b"})
+    asked = Asked(Decision("approve", by="me"))
+    amended, _ = risky.gateway().answer(request, asked, Decision("edit", arguments={"path": "b"}))
     assert placed[0] == (Path(request.project), "acme", "s", Path(request.workspace_root))
     assert placed[1] == placed[0]
     assert risky.store.get(request.id) == amended

@@ -259,6 +259,11 @@ def test_a_broken_file_is_named_with_its_line(
     assert words in caught.value.message
 
 
+def test_a_directory_may_be_given_as_text(tmp_path: Path) -> None:
+    directory = project(tmp_path, agent_py=ADK)
+    assert detect_project(str(directory)) == detect_project(directory)
+
+
 def test_a_lenient_look_takes_what_it_can_read_and_warns_of_the_rest(tmp_path: Path) -> None:
     empty = detect_project(project(tmp_path), lenient=True)
     assert (empty.name, empty.framework, empty.warnings) == ("weather-bot", None, ())

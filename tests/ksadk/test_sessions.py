@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope, project_scope
-from ksadk.sessions import project_dir, resolve_local_session_dir
+from ksadk.sessions import make_session_dir, project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 
 
@@ -67,3 +67,22 @@ def test_no_account_name_leads_out_of_the_session_directory(account: str) -> Non
 def test_two_accounts_never_share_a_directory(one: str, other: str) -> None:
     settings = Settings(ui_dir=Path("/sessions"))
     assert (of_account(one, settings) == of_account(other, settings)) == (one == other)
+
+
+def test_a_session_directory_is_made_and_git_is_told_to_leave_it_out(tmp_path: Path) -> None:
+    directory = tmp_path / ".agentengine/ui/reads"
+    make_session_dir(directory, 0o700)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    ignore = tmp_path / ".agentengine/.gitignore"
+    assert ignore.read_text() == "*\n"
+    ignore.write_text("mine\n")
+    make_session_dir(directory)
+    assert ignore.read_text() == "mine\n"
+    ignore.unlink()
+    make_session_dir(tmp_path / ".agentengine/ui/workspace")
+    assert not ignore.exists()
+
+
+def test_a_session_directory_elsewhere_gets_no_file_of_git(tmp_path: Path) -> None:
+    make_session_dir(tmp_path / "sessions/reads")
+    assert list((tmp_path / "sessions").iterdir()) == [tmp_path / "sessions/reads"]

@@ -105,7 +105,7 @@ class ApprovalStore:
         with self._transaction() as db:
             request = self._get(db, request_id)
             if not (state == "denied" and request.state == "approved"):  # an approval can be taken back
-                self._require_pending(request)
+                self.require_pending(request)
             if seen is not None and not request.same_call(seen):
                 raise KsadkError(
                     f"{request_id} was edited since it was shown",
@@ -121,7 +121,7 @@ class ApprovalStore:
     def amend(self, request: ApprovalRequest) -> None:
         """Replace the arguments, digests and plan of a pending request by those of `request`."""
         with self._transaction() as db:
-            self._require_pending(self._get(db, request.id))
+            self.require_pending(self._get(db, request.id))
             db.execute(
                 "UPDATE requests SET arguments = ?, arguments_digest = ?, plan = ?, edited = 1 WHERE id = ?",
                 (
@@ -181,7 +181,8 @@ class ApprovalStore:
             )
         return _from_row(row)
 
-    def _require_pending(self, request: ApprovalRequest) -> None:
+    def require_pending(self, request: ApprovalRequest) -> None:
+        """Raise when a request can no longer be answered: used, expired, or answered already."""
         if request.state == "used":
             raise KsadkError(f"{request.id} was used already", code="approval_used")
         if request.expired(self.now()):

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from ksadk.errors import KsadkError
 from ksadk.tools.registry import Plan, Tool
+from ksadk.tools.schema import plain
 
 State = Literal["pending", "approved", "denied", "used"]
 Verdict = Literal["approve", "deny", "edit", "expired", "nobody"]
@@ -184,7 +185,7 @@ def new_request(
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces, ASCII only: the same text for the same value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=repr)
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ class Consent:
     def amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
         """Replace the arguments of a pending request, checked and planned again as the account that it is
         for; raises when they cannot work."""
-        with _account_of(request), scope_of(request):
+        with _maker_of(request):
             checked = tool.parameters.check(arguments)
             self._judge(tool, checked)
             canonical = tool.parameters.canonical(checked)
@@ -100,7 +100,7 @@ class Consent:
 
     def look_again(self, tool: Tool, request: ApprovalRequest) -> None:
         """Raise what would make the call fail now, `approval_stale` where its content has changed."""
-        with _account_of(request), scope_of(request):
+        with _maker_of(request):
             plan = plan_call(tool, tool.parameters.check(request.arguments))
         if plan.content_digest != request.plan.content_digest:
             raise _stale(tool, request.id)
@@ -110,7 +110,7 @@ class Consent:
         if self._session_key and self._store.granted(self._session_key, request):
             return arguments
         self._store.create(request)
-        shown, decision = self._decided(tool, request)
+        shown, decision = self.answer(tool, request, self._ask or _nobody)
         request = self._settle(tool, shown, decision)
         arguments = tool.parameters.check(request.arguments)
         self._judge(tool, arguments)
@@ -133,11 +133,17 @@ class Consent:
             now=self._store.now(),
         )
 
-    def _decided(self, tool: Tool, request: ApprovalRequest) -> tuple[ApprovalRequest, Decision]:
-        """The answer, and the request that it is about: edited arguments are asked about again."""
+    def answer(
+        self, tool: Tool, request: ApprovalRequest, ask: Ask, first: Decision | None = None
+    ) -> tuple[ApprovalRequest, Decision]:
+        """Ask until there is an answer; returns it with the request that it is about.
+
+        Edited arguments are checked, planned and asked about again. `first` is what was said already.
+        """
         note = ""
         while True:
-            decision = Decision("nobody") if self._ask is None else self._ask(request, note)
+            decision = first or ask(request, note)
+            first = None
             if decision.verdict != "edit":
                 return request, decision
             try:
@@ -218,6 +224,10 @@ class Consent:
             raise refuse(f"{request_id} was used already", code="approval_used")
 
 
+def _nobody(request: ApprovalRequest, note: str = "") -> Decision:  # noqa: ARG001  # asks like any other
+    return Decision("nobody")
+
+
 def _stale(tool: Tool, request_id: str) -> NotAllowed:
     return NotAllowed(
         "approval_rejected",
@@ -233,27 +243,26 @@ def _expired(tool: Tool, message: str) -> NotAllowed:
 
 
 def plan_call(tool: Tool, arguments: Mapping[str, Any]) -> Plan:
-    """What a call would do; raises what makes it impossible."""
+    """What a call would do; raises what makes it impossible. A plan is given every argument."""
     if tool.plan is not None:
-        return tool.plan(**arguments)
+        return tool.plan(**tool.parameters.filled(arguments))
     return Plan(
         summary=tool.summary or f"Call {tool.name}", where="this process", content_digest=_NOTHING_PLANNED
     )
 
 
 @contextmanager
-def _account_of(request: ApprovalRequest) -> Iterator[None]:
-    """The account that a request is for."""
+def _maker_of(request: ApprovalRequest) -> Iterator[None]:
+    """The account, project, session and workspace of a request, for whoever answers it from elsewhere."""
     caller = replace(get_current_invocation_context_or_default(), account_id=request.account_id)
-    with platform_invocation_scope(caller):
+    with platform_invocation_scope(caller), project_scope(Path(request.project)), scope_of(request):
         yield
 
 
 @contextmanager
 def scope_of(request: ApprovalRequest) -> Iterator[None]:
-    """The project, session and workspace that a request was made in."""
+    """The session and workspace that a request was made in."""
     with ExitStack() as stack:
-        stack.enter_context(project_scope(Path(request.project)))
         if request.session_id:
             stack.enter_context(tool_execution_scope(request.session_id))
         if request.workspace_root:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ksadk.errors import KsadkError, SettingsError
-from ksadk.runtime_context import get_current_invocation_context_or_default
-from ksadk.settings import Settings, read_approval_mode
-from ksadk.tools.registry import Tool, ToolPolicy, find, tool_of
+from ksadk.runtime_context import get_current_invocation_context_or_default, scoped
+from ksadk.settings import APPROVAL_MODE_ALIASES, APPROVAL_MODES, Settings, read_approval_mode
+from ksadk.tools.registry import Tool, ToolPolicy, find, registered, tool_of
 
 # What only a question needs (the store, digests, rules) is imported when there is one: most calls have none.
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ksadk.tools.approvals import (
         ApprovalRequest,
         Ask,
+        Decision,
         approval_interrupt_info_from_result,
         build_tool_receipt_idempotency_key,
     )
@@ -79,9 +80,12 @@ class ToolGateway:
         self._policed: dict[Tool, Tool] = {}
 
     def invoke(
-        self, tool_name: str, func: Callable[..., Any], *args: Any, approval: Any = None, **kwargs: Any
+        self, tool_name: str, func: Callable[..., Any], /, *args: Any, approval: Any = None, **kwargs: Any
     ) -> Any:
-        """Call a function as a tool of that name; see `call`."""
+        """Call a function as a tool of that name; see `call`.
+
+        Its policy is this gateway's for the name, else the built-in tool's of that name, else the function's.
+        """
         return self.call(_as_tool(tool_name, func), args, kwargs, approval)
 
     def call(self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], approval: Any = None) -> Any:
@@ -93,7 +97,7 @@ class ToolGateway:
         of the same.
         """
         try:
-            tool = self._with_policy(tool)
+            tool = self.policed(tool)
             arguments = tool.parameters.check(tool.parameters.bind(args, kwargs))  # validate
             asked = self._judge(tool, arguments)  # refuse
             if asked or approval is not None:
@@ -111,7 +115,7 @@ class ToolGateway:
         from ksadk.tools.consent import plan_call
 
         try:
-            tool = self._with_policy(tool)
+            tool = self.policed(tool)
             checked = tool.parameters.check(dict(arguments))
             self._judge(tool, checked)
             plan = plan_call(tool, checked)
@@ -122,12 +126,15 @@ class ToolGateway:
             "dry_run": True,
             "summary": plan.summary,
             "where": plan.where,
-            "details": dict(plan.details),
+            "details": [list(detail) for detail in plan.details],
             "diff": plan.diff,
         }
 
     def run_approved(self, request_id: str) -> Any:
-        """Run a stored request with its stored arguments, once, if a person approved it."""
+        """Run a stored request with its stored arguments, once, if a person approved it.
+
+        The module that declares its tool must be imported.
+        """
         from ksadk.tools.approvals import StoredApproval
         from ksadk.tools.consent import scope_of
 
@@ -139,14 +146,15 @@ class ToolGateway:
         with scope_of(request):
             return self.call(tool, (), request.arguments, StoredApproval(request_id))
 
-    def amend(self, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
-        """Replace the arguments of a pending request, checked and previewed again; raises when they cannot
-        work."""
-        return self._consent().amend(self._with_policy(find(request.tool_name)), request, arguments)
+    def answer(
+        self, request: ApprovalRequest, ask: Ask, first: Decision | None = None
+    ) -> tuple[ApprovalRequest, Decision]:
+        """Put a stored request to someone; see `Consent.answer`. Nothing is decided by it yet."""
+        return self._consent().answer(self.policed(find(request.tool_name)), request, ask, first)
 
     def look_again(self, request: ApprovalRequest) -> None:
         """Raise what would make a stored call fail now, `approval_stale` where its content has changed."""
-        self._consent().look_again(self._with_policy(find(request.tool_name)), request)
+        self._consent().look_again(self.policed(find(request.tool_name)), request)
 
     @property
     def store(self) -> ApprovalStore:
@@ -155,21 +163,14 @@ class ToolGateway:
 
     def approval_mode(self) -> str:
         """The mode that holds now: the request's, else the environment's, else this gateway's default."""
-        override = get_current_invocation_context_or_default().tool_approval_mode
-        if override:
-            return normalize_tool_approval_mode(override)
-        settings = Settings.from_env()
-        if settings.is_set("tool_approval_mode"):
-            return settings.tool_approval_mode
-        return self._default_mode
+        return _current_mode(self._default_mode)
 
     def requires_approval(self, tool: Tool) -> bool:
         """Whether a call of this tool would be asked about now, rules aside."""
-        return tool_policy_requires_approval(
-            self._with_policy(tool).policy, approval_mode=self.approval_mode()
-        )
+        return tool_policy_requires_approval(self.policed(tool).policy, approval_mode=self.approval_mode())
 
-    def _with_policy(self, tool: Tool) -> Tool:
+    def policed(self, tool: Tool) -> Tool:
+        """The tool under the policy that this gateway has for it."""
         policy = self._policies.get(tool.name)
         if policy is None or policy is tool.policy:
             return tool
@@ -219,13 +220,22 @@ class ToolGateway:
             return error.to_result()
 
 
-@functools.lru_cache(maxsize=1024)
 def _as_tool(name: str, func: Callable[..., Any]) -> Tool:
-    """The tool that a function was declared as, under that name; or a function of anybody's as one."""
     declared = tool_of(func)
-    if declared is None:
-        return Tool(name=name, func=func, group="external", boundary="python_function")
-    return declared if declared.name == name else replace(declared, name=name)
+    if declared is not None and declared.name == name:
+        return declared
+    try:
+        return _renamed(name, func)
+    except TypeError:  # a callable that has no hash is not kept
+        return _renamed.__wrapped__(name, func)
+
+
+@functools.lru_cache(maxsize=1024)
+def _renamed(name: str, func: Callable[..., Any]) -> Tool:
+    """A function of anybody's as a tool, or a declared one under another name."""
+    declared = tool_of(func) or Tool(name=name, func=func, group="external", boundary="python_function")
+    namesake = registered(name)
+    return replace(declared, name=name, policy=(namesake or declared).policy)
 
 
 def _user_store() -> ApprovalStore:
@@ -246,11 +256,8 @@ def current_gateway() -> ToolGateway:
 @contextmanager
 def gateway_scope(gateway: ToolGateway) -> Iterator[ToolGateway]:
     """Let tool functions go through `gateway` inside a `with` block, those called by other tools too."""
-    token = _current.set(gateway)
-    try:
+    with scoped(_current, gateway):
         yield gateway
-    finally:
-        _current.reset(token)
 
 
 def default_tool_gateway(policies: Mapping[str, ToolPolicy] | None = None) -> ToolGateway:
@@ -258,10 +265,18 @@ def default_tool_gateway(policies: Mapping[str, ToolPolicy] | None = None) -> To
     return _DEFAULT if policies is None else ToolGateway(policies)
 
 
+def _current_mode(default: str = "off") -> str:
+    override = get_current_invocation_context_or_default().tool_approval_mode
+    if override:
+        return normalize_tool_approval_mode(override)
+    settings = Settings.from_env()
+    return settings.tool_approval_mode if settings.is_set("tool_approval_mode") else default
+
+
 def normalize_tool_approval_mode(value: str | None = None) -> str:
-    """`off`, `strict` or `ask` for a word or alias; without one, what the environment says."""
+    """`off`, `strict` or `ask` for a word or alias; without one, the mode that holds now."""
     if value is None:
-        return Settings.from_env().tool_approval_mode
+        return _current_mode()
     try:
         return read_approval_mode(value)
     except ValueError as error:
@@ -272,9 +287,9 @@ def tool_approval_capability() -> dict[str, Any]:
     """What a host can rely on: the mode now, the modes there are, and how approvals are bound."""
     settings = Settings.from_env()
     return {
-        "mode": settings.tool_approval_mode,
-        "modes": ["off", "strict", "ask"],
-        "aliases": {"full": "off", "permissive": "off", "risk": "strict"},
+        "mode": _current_mode(),
+        "modes": list(APPROVAL_MODES),
+        "aliases": dict(APPROVAL_MODE_ALIASES),
         "binding": settings.tool_approval_binding,
         "ttl_seconds": settings.tool_approval_ttl_seconds,
     }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from ksadk.errors import KsadkError
+from ksadk.errors import KsadkError, ToolDefinitionError
 from ksadk.tools import schema
 
 P = ParamSpec("P")
@@ -63,7 +63,7 @@ class Tool:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of its description: backend, actions, compat_alias_for."""
 
-    @property
+    @functools.cached_property
     def description(self) -> str:
         """The function's docstring: what a model reads."""
         return inspect.cleandoc(self.func.__doc__ or "")
@@ -104,8 +104,8 @@ def builtin(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function as a built-in tool. The name it is bound to goes through the gateway.
 
-    The result also takes `approval=` (from trusted callers), which is in neither its signature, its
-    annotations nor its schema, because those are what a model is shown.
+    The result also takes `approval` (from trusted callers), as a keyword or after the last argument. It is in
+    neither its signature, its annotations nor its schema, because those are what a model is shown.
     """
 
     def declare(func: Callable[P, R]) -> Callable[P, R]:
@@ -123,14 +123,16 @@ def builtin(
 def publish(tool: Tool) -> Callable[..., Any]:
     """Register a tool; returns its public function, which calls it through the current gateway."""
     if tool.name in _builtin:
-        raise UnknownToolError(f"two built-in tools are called {tool.name}", code="invalid_tool")
+        raise ToolDefinitionError(f"two built-in tools are called {tool.name}")
     func = tool.func
 
     @functools.wraps(func)
     def call(*args: Any, approval: Any = None, **kwargs: Any) -> Any:
         from ksadk.tools.gateway import current_gateway
 
-        return current_gateway().call(tool, args, kwargs, approval)
+        if approval is None and len(args) == len(tool.parameters.names) + 1:
+            *args, approval = args  # type: ignore[assignment]
+        return current_gateway().call(tool, tuple(args), kwargs, approval)
 
     call.__signature__ = tool.parameters.signature  # type: ignore[attr-defined]
     func.__ksadk_tool__ = tool  # type: ignore[attr-defined]
@@ -144,6 +146,11 @@ def tool_of(func: Callable[..., Any]) -> Tool | None:
     """The tool that a function, raw or public, was declared as."""
     tool = getattr(func, "__ksadk_tool__", None)
     return tool if isinstance(tool, Tool) else None
+
+
+def registered(name: str) -> Tool | None:
+    """The built-in tool of that name, if one was declared."""
+    return _builtin.get(name)
 
 
 def find(name: str) -> Tool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ksadk.sessions import resolve_local_session_dir
+from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -160,7 +160,7 @@ def _safe(word: str) -> str:
 def _write_private(path: Path, text: str) -> None:
     # A lone surrogate has no UTF-8; it is written as the escape that names it.
     data = text.encode("utf-8", "backslashreplace")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_session_dir(path.parent, 0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:

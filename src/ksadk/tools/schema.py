@@ -86,12 +86,14 @@ class Parameters:
     @functools.cached_property
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema (2020-12) of the arguments: an object that takes no further properties."""
-        properties = self._adapter.json_schema(ref_template="#/$defs/{model}")
+        properties = self._adapter.json_schema(
+            ref_template="#/$defs/{model}", schema_generator=_without_titles()
+        )
         properties.pop("title", None)
-        shown = {name: _untitled(value) for name, value in properties.get("properties", {}).items()}
+        shown: dict[str, Any] = properties.get("properties", {})
         for name, parameter in self.signature.parameters.items():
             if parameter.default is not parameter.empty:
-                shown[name] = {**shown[name], "default": _plain(parameter.default)}
+                shown[name] = {**shown[name], "default": plain(parameter.default)}
         result: dict[str, Any] = {
             "type": "object",
             "properties": {name: shown[name] for name in self.names},
@@ -109,14 +111,17 @@ class Parameters:
 
         Raises `InvalidArguments` for what is nested deeper than Python's stack.
         """
-        given = {
+        try:
+            return {name: plain(value) for name, value in self.filled(arguments).items()}
+        except RecursionError:
+            raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
+
+    def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked arguments with the defaults filled in, in the order of the signature."""
+        return {
             name: arguments.get(name, parameter.default)
             for name, parameter in self.signature.parameters.items()
         }
-        try:
-            return {name: _plain(value) for name, value in given.items()}
-        except RecursionError:
-            raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
 
     @functools.cached_property
     def _adapter(self) -> Any:
@@ -124,7 +129,7 @@ class Parameters:
         from typing_extensions import TypedDict
 
         try:
-            hints = typing.get_type_hints(self._func, include_extras=True)
+            hints = typing.get_type_hints(_annotated(self._func), include_extras=True)
         except (NameError, TypeError) as error:
             raise ToolDefinitionError(
                 f"{self.tool_name}: its annotations cannot be resolved: {error}"
@@ -190,23 +195,33 @@ def _strict_scalars(core_schema: Any) -> Any:
     return core_schema
 
 
-def _untitled(value: Any) -> Any:
-    """A property's schema without the titles that pydantic makes of names."""
-    if isinstance(value, dict):
-        return {key: _untitled(item) for key, item in value.items() if key != "title"}
-    if isinstance(value, list):
-        return [_untitled(item) for item in value]
-    return value
+def _annotated(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that has the annotations: a partial's own, an object's `__call__`."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    return func if inspect.isroutine(func) else type(func).__call__
 
 
-def _plain(value: Any) -> Any:
+@functools.cache
+def _without_titles() -> Any:
+    """pydantic's generator of JSON Schemas, without the titles that it makes of names."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class WithoutTitles(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's signature
+            return False
+
+    return WithoutTitles
+
+
+def plain(value: Any) -> Any:
     """A value as JSON holds it."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=repr)

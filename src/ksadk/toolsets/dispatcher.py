@@ -88,7 +88,7 @@ def agentengine_tool_dispatcher(
 
 @builtin(group="tools", boundary="local_ksadk_builtin_tool_registry")
 def tool_search(
-    query: str, profile: str = "coding", max_results: int = 8, include_disabled: bool = False
+    query: str, profile: str = "coding", max_results: int | None = 8, include_disabled: bool = False
 ) -> dict[str, Any]:
     """Search the tools that could be used, built in and external, by what they do. Nothing is called.
 
@@ -145,7 +145,7 @@ def _dispatch(
     if not tool.enabled():
         raise KsadkError(
             f"{tool.name} cannot work as this machine is set up", code="tool_disabled",
-            hint="component_status and sandbox_status tell what is there.", tool_name=tool.name,
+            hint="component_status tells what is there.", tool_name=tool.name,
         )  # fmt: skip
     result = current_gateway().call(tool, (), given)
     if not isinstance(result, dict):

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from ksadk.errors import InvalidArguments
-from ksadk.tools.registry import RiskLevel
+from ksadk.tools.gateway import current_gateway, tool_policy_requires_approval
+from ksadk.tools.registry import RiskLevel, ToolPolicy
 
 _RISK_LEVELS = get_args(RiskLevel)
 _lock = threading.Lock()
@@ -64,13 +65,23 @@ def snapshot() -> tuple[int, list[dict[str, Any]]]:
 
 
 def in_group(word: str) -> list[dict[str, Any]]:
-    """Copies of the descriptions in an external group; `mcp` stands for every group `mcp:...`."""
+    """Copies of the descriptions in an external group; `mcp` stands for every group `mcp:...`.
+
+    Whether such a tool is asked about is for the framework that runs it; `requires_approval` tells what its
+    risk calls for in the current mode.
+    """
     _, items = snapshot()
+    mode = current_gateway().approval_mode()
     return [
         {key: list(value) if isinstance(value, list) else value for key, value in item.items()}
+        | {"requires_approval": _asks(item["risk_level"], mode)}
         for item in items
         if item["group"] == word or (word == "mcp" and item["group"].startswith("mcp:"))
     ]
+
+
+def _asks(risk_level: RiskLevel, mode: str) -> bool:
+    return tool_policy_requires_approval(ToolPolicy(risk_level), approval_mode=mode)
 
 
 def _descriptor(tool: Any, group: str, boundary: str, risk_level: str, enabled: bool) -> dict[str, Any]:
@@ -87,7 +98,7 @@ def _descriptor(tool: Any, group: str, boundary: str, risk_level: str, enabled: 
         "description": description if isinstance(description, str) else "",
         "args": _argument_names(tool),
         "risk_level": risk_level,
-        "requires_approval": False,  # the framework that runs it asks, or does not
+        "requires_approval": False,
         "side_effects": [],
         "approval_scopes": [],
         "approval_exempt": False,

@@ -19,7 +19,6 @@ def run_command(
     timeout: int | None = None,
     env: dict[str, str] | None = None,
     background: bool = False,
-    *,
     approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...
 def run_code(
@@ -27,6 +26,5 @@ def run_code(
     language: str = "python",
     timeout: int | None = None,
     env: dict[str, str] | None = None,
-    *,
     approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...

@@ -9,7 +9,7 @@ from typing import Any
 
 from ksadk.errors import SettingsError
 from ksadk.settings import Settings, read_tools_mode
-from ksadk.tools.gateway import current_gateway
+from ksadk.tools.gateway import current_gateway, tool_policy_requires_approval
 from ksadk.tools.registry import Tool, UnknownToolError, builtin_tools, find
 from ksadk.toolsets import external
 
@@ -72,10 +72,10 @@ def for_mode(
 
 
 def descriptors(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """What is told of each tool: the part that never changes, and what holds now."""
+    """What is told of each tool, under the current gateway's policies and approval mode."""
     gateway = current_gateway()
-    asks = gateway.approval_mode() != "off"
-    return [_described(tool, asks and gateway.requires_approval(tool)) for tool in tools]
+    mode = gateway.approval_mode()
+    return [_descriptor(gateway.policed(tool), mode) for tool in tools]
 
 
 def is_enabled(tool: Tool) -> bool:
@@ -200,29 +200,20 @@ def _mode(word: str) -> str:
         raise SettingsError(f"the tools mode {word!r} cannot be used: {error}") from None
 
 
-def _described(tool: Tool, requires_approval: bool) -> dict[str, Any]:
-    described = _fixed(tool).copy()
-    described["requires_approval"] = requires_approval
-    described["side_effects"] = list(tool.policy.side_effects)
-    described["approval_scopes"] = list(tool.policy.approval_scopes)
-    described["enabled"] = is_enabled(tool)
-    for key, value in tool.facts.items():
-        described[key] = value() if callable(value) else value
-    return described
-
-
-@functools.lru_cache(maxsize=1024)
-def _fixed(tool: Tool) -> dict[str, Any]:
+def _descriptor(tool: Tool, mode: str) -> dict[str, Any]:
     policy = tool.policy
-    return {
+    described = {
         "name": tool.name,
         "group": tool.group,
         "description": tool.description,
         "risk_level": policy.risk_level,
-        "requires_approval": False,
-        "side_effects": [],
-        "approval_scopes": [],
+        "requires_approval": tool_policy_requires_approval(policy, approval_mode=mode),
+        "side_effects": list(policy.side_effects),
+        "approval_scopes": list(policy.approval_scopes),
         "approval_exempt": policy.approval_exempt,
-        "enabled": True,
+        "enabled": is_enabled(tool),
         "boundary": tool.boundary,
     }
+    for key, value in tool.facts.items():
+        described[key] = value() if callable(value) else value
+    return described

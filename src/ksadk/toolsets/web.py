@@ -34,7 +34,7 @@ def get_web_tools() -> list[Any]:
 
 @builtin(
     group="web", boundary="public_http", scopes=("public_network",), approval_exempt=True,
-    enabled=fetch_enabled, large_fields=("text",),
+    enabled=fetch_enabled,
 )  # fmt: skip
 def web_fetch(url: str, max_chars: int | None = None, timeout: int = 30) -> dict[str, Any]:
     """Fetch a public http or https URL and return its text, without scripts and styles.

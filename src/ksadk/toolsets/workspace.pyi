@@ -24,10 +24,10 @@ def read_workspace_file(
     include_line_numbers: bool = True,
 ) -> dict[str, Any]: ...
 def write_workspace_file(
-    path: str, content: str, overwrite: bool = True, *, approval: dict[str, Any] | None = None
+    path: str, content: str, overwrite: bool = True, approval: dict[str, Any] | None = None
 ) -> dict[str, Any]: ...
 def write_workspace_files(
-    files: list[dict[str, Any]], overwrite: bool = True, *, approval: dict[str, Any] | None = None
+    files: list[dict[str, Any]], overwrite: bool = True, approval: dict[str, Any] | None = None
 ) -> dict[str, Any]: ...
 def edit_workspace_file(
     path: str,
@@ -35,15 +35,10 @@ def edit_workspace_file(
     new_text: str,
     expected_replacements: int = 1,
     replace_all: bool = False,
-    *,
     approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...
 def multi_edit_workspace_file(
-    path: str,
-    edits: list[dict[str, Any]],
-    replace_all: bool = False,
-    *,
-    approval: dict[str, Any] | None = None,
+    path: str, edits: list[dict[str, Any]], replace_all: bool = False, approval: dict[str, Any] | None = None
 ) -> dict[str, Any]: ...
 def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]: ...
 def search_workspace_files(
@@ -55,4 +50,4 @@ def search_workspace_files(
     context_lines: int = 0,
     max_results: int = 100,
 ) -> dict[str, Any]: ...
-def delete_workspace_file(path: str, *, approval: dict[str, Any] | None = None) -> dict[str, Any]: ...
+def delete_workspace_file(path: str, approval: dict[str, Any] | None = None) -> dict[str, Any]: ...
