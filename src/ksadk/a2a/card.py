@@ -7,7 +7,7 @@ Nothing of the A2A SDK is imported: a card is made in a few milliseconds, and te
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ksadk.a2a.urls import reach, split_http_url
@@ -40,7 +40,7 @@ def build_agent_card(
     base_url: str,
     description: str = "",
     version: str = "1.0.0",
-    skills: Sequence[str | Mapping[str, Any]] | None = None,
+    skills: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]] | None = None,
     streaming: bool = True,
     provider: Mapping[str, str] | None = None,
     documentation_url: str | None = None,
@@ -51,9 +51,10 @@ def build_agent_card(
     """The card of an agent that is served below `base_url` over JSON-RPC and HTTP+JSON.
 
     `version` is the agent's own. A skill is a dict with the keys of the specification's AgentSkill, of
-    which `id` is enough, or a string as `parse_skill` takes; without any, the card offers one skill,
-    `general`. `provider` has `organization` and `url`. Optional fields are there only when they are given.
-    A value that would make the card invalid is a `CardError` (`invalid_card`, or `invalid_url`).
+    which `id` is enough, or a string as `parse_skill` takes; one alone needs no list, and without any the
+    card offers one skill, `general`. `provider` has `organization` and `url`. Optional fields are there only
+    when they are given. A value that would make the card invalid is a `CardError` (`invalid_card`, or
+    `invalid_url`).
     """
     name = _text(name, "the agent's name")
     base = check_base_url(base_url)
@@ -160,8 +161,12 @@ def title(identifier: str) -> str:
     return " ".join(word[0].upper() + word[1:] for word in words) or identifier
 
 
-def _skills(skills: Sequence[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    cards = [parse_skill(skill) if isinstance(skill, str) else complete_skill(skill) for skill in skills]
+def _skills(skills: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(skills, str | Mapping):
+        skills = [skills]
+    if not isinstance(skills, Iterable):
+        raise CardError("the skills are not a list")
+    cards = [_skill(skill) for skill in skills]
     seen: set[str] = set()
     for skill in cards:
         if skill["id"] in seen:
@@ -170,8 +175,16 @@ def _skills(skills: Sequence[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
     return cards
 
 
+def _skill(skill: Any) -> dict[str, Any]:
+    if isinstance(skill, str):
+        return parse_skill(skill)
+    if not isinstance(skill, Mapping):
+        raise CardError(f"a skill is text or a dict of fields, not a value of type {type(skill).__name__}")
+    return complete_skill(skill)
+
+
 def _provider(provider: Mapping[str, str]) -> dict[str, str]:
-    if set(provider) != {"organization", "url"}:
+    if not isinstance(provider, Mapping) or set(provider) != {"organization", "url"}:
         raise CardError("a provider has exactly the fields organization and url")
     return {
         "organization": _text(provider["organization"], "the provider's organization"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ksadk.a2a import json_text
@@ -41,18 +42,38 @@ class Finding:
         return asdict(self)
 
 
-def check_card(text: str | bytes) -> list[Finding]:
+def check_card(card: str | bytes | Mapping[str, Any]) -> list[Finding]:
     """What is wrong with a card (errors) or may trouble its callers (warnings), in the order of its lines.
 
-    An empty list is a card without blemish. It takes any input of up to 1 MiB and raises nothing; of more
-    than 200 findings the first 200 are given.
+    The card is JSON text, or a value that JSON text can be made of, whose findings have no lines. An empty
+    list is a card without blemish. It takes any input of up to 1 MiB and raises nothing; of more than 200
+    findings the first 200 are given.
     """
     try:
-        return _check(text)
+        findings = _check(card if isinstance(card, str | bytes) else _as_text(card))
     except JsonError as error:
         where = error.position
         line, column = (where.line, where.column) if where else (None, None)
-        return [Finding("error", line, column, "", error.message, error.fix)]
+        findings = [Finding("error", line, column, "", error.message, error.fix)]
+    if not isinstance(card, str | bytes):
+        findings = [replace(found, line=None, column=None) for found in findings]
+    return findings
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_as_dict)
+    except (TypeError, ValueError, RecursionError) as error:
+        words = shown(str(error), 200)
+        raise JsonError(
+            f"no JSON can be made of the card: {words}", fix="Give a dict, or JSON text."
+        ) from error
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"it holds a value of type {type(value).__name__}")
+    return dict(value)
 
 
 def _check(text: str | bytes) -> list[Finding]:

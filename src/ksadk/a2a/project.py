@@ -78,13 +78,14 @@ class _Facts:
         return _Facts(*(getattr(self, field.name) or getattr(other, field.name) for field in fields(self)))
 
 
-def detect_project(directory: Path, *, lenient: bool = False) -> Project:
+def detect_project(directory: str | Path, *, lenient: bool = False) -> Project:
     """The project in a directory.
 
     `project_not_found` when there is none; a broken file is a `ProjectFileError` that names it and the line.
     `lenient` serves a caller who has the name already: then a directory that tells nothing is a project too,
     and a broken file becomes one of `warnings`, unless it is agentengine.yaml.
     """
+    directory = Path(directory)
     if not directory.is_dir():
         raise ProjectNotFoundError(
             f"{directory} is no directory", hint="Give the directory of an agent's project."
