@@ -7,7 +7,6 @@ from pathlib import Path
 from ksadk.runtime_context import get_current_account_id, get_current_project
 from ksadk.settings import Settings
 
-
 STATE_DIR = ".agentengine"
 """Where a project keeps what this program writes for itself."""
 

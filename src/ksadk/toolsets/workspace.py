@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ksadk.runtime_context import get_current_workspace_root
-from ksadk.sessions import resolve_local_session_dir
+from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.tools.registry import Plan, builtin
 from ksadk.workspace import paths
 from ksadk.workspace.paths import WorkspaceError
@@ -86,7 +86,7 @@ def workspace_root() -> Path:
     root = resolve_local_session_dir() / "workspace" if chosen is None else Path(chosen)
     with paths.os_errors(str(root)):
         if chosen is None:
-            root.mkdir(parents=True, exist_ok=True)
+            make_session_dir(root)
         root = root.resolve()
         if not root.is_dir():
             raise WorkspaceError(
@@ -300,8 +300,8 @@ def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]:
 
     path: the file, relative to the workspace root.
     language: `auto` (from the file's name), `python`, `json`, `markdown` or `text`.
-    `ok` is false if there is an issue of severity error; lines and columns count from 1. `checked` says what was
-    looked for: syntax in Python and JSON, else only NUL characters and blanks at line ends.
+    `ok` is false if there is an issue of severity error; lines and columns count from 1. `checked` says what
+    was looked for: syntax in Python and JSON, else only NUL characters and blanks at line ends.
     """
     from ksadk.workspace import linting
 

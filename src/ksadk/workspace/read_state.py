@@ -10,6 +10,7 @@ import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from ksadk.sessions import make_session_dir
 from ksadk.workspace.paths import Place, WorkspaceError, os_errors
 
 
@@ -53,7 +54,7 @@ class ReadStates:
     def put(self, place: Place, state: WorkspaceReadState) -> None:
         """Keep a state; another process sees the old record or the new one."""
         with os_errors("the session directory"):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_session_dir(self.directory, 0o700)
             target = self._file(place)
             temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
