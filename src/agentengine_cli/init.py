@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -140,5 +141,8 @@ def _mode(path: Path) -> int:
 
 
 def _words(directory: Path, files: list[str]) -> str:
-    place = output.visible(str(directory))
-    return f"Wrote {', '.join(files)} in {place}\nNext: agentengine a2a card {place}\n"
+    place = str(directory)
+    argument = shlex.quote(f"./{place}" if place.startswith("-") else place)
+    return output.visible(
+        f"Wrote {', '.join(files)} in {place}\nNext: agentengine a2a card {argument}\n", keep="\n"
+    )

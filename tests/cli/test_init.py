@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,13 @@ def test_the_new_project_has_a_card_and_is_detected_without_its_configuration(
     found = detect_project(Path("my-agent"))
     assert (found.framework, found.variable) == (framework, told.variable)
     assert found.entry == told.entry == "agent.py"
+
+
+@pytest.mark.parametrize("directory", ["My Agent", "it's", "$HOME", "a;b", "-x", "智能体"])
+def test_the_next_command_can_be_pasted_into_a_shell(agentengine: Run, directory: str) -> None:
+    printed = agentengine("init", "--", directory).stdout
+    arguments = shlex.split(printed.rpartition("Next: agentengine ")[2])
+    assert json.loads(agentengine(*arguments).stdout)["name"] == directory
 
 
 def test_the_plain_agent_runs(agentengine: Run) -> None:
