@@ -92,9 +92,11 @@ def card(
         "input_modes": input_mode,
         "output_modes": output_mode,
     }
-    told = {"base_url": DEFAULT_URL} | _told(path, name, url)
-    chosen = told | {key: value for key, value in given.items() if value is not None}
-    output.write_json(build_agent_card(streaming=not no_streaming, **chosen))
+    chosen = _told(path, name, url) | {key: value for key, value in given.items() if value is not None}
+    made = build_agent_card(streaming=not no_streaming, **{"base_url": DEFAULT_URL, **chosen})
+    if "base_url" not in chosen:
+        output.say(f"note: the card's address is {DEFAULT_URL}, for this machine only; --url gives another")
+    output.write_json(made)
 
 
 def _told(path: Path, name: str | None, url: str | None) -> dict[str, Any]:

@@ -146,6 +146,20 @@ def test_a_broken_configuration_is_an_error_for_a_named_agent_too(
     assert "agentengine.yaml:1: name must be text" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "config", "is_noted"),
+    [([], "", True), (["--url", "https://n"], "", False), ([], "url: https://n", False)],
+)
+def test_an_address_that_nobody_gave_is_noted_on_stderr(
+    agentengine: Run, options: list[str], config: str, is_noted: bool
+) -> None:
+    Path("agentengine.yaml").write_text(config)
+    done = agentengine("a2a", "card", "--name", "n", *options)
+    assert json.loads(done.stdout)["name"] == "n"
+    words = "note: the card's address is http://127.0.0.1:8081, for this machine only; --url gives another\n"
+    assert done.stderr == (words if is_noted else "")
+
+
 def test_no_project_is_told_with_what_to_do(agentengine: Run) -> None:
     done = agentengine("a2a", "card", "--json")
     assert done.returncode == 1
