@@ -118,6 +118,68 @@ def test_an_empty_directory_is_no_project_and_the_hint_says_what_to_do(tmp_path:
     assert all(word in str(caught.value.hint) for word in ("--name", "--url", "agentengine init"))
 
 
+def test_what_was_looked_for_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(project(tmp_path))
+    assert caught.value.message.endswith(
+        ": there is no agentengine.yaml, ksadk.yaml, langgraph.json, pyproject.toml, agent.py, "
+        "main.py or app.py"
+    )
+    directory = project(
+        tmp_path, agent_py="mine = 1", main_py="import langgraph\nmine = 1", pyproject_toml=""
+    )
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(directory)
+    assert caught.value.message == (
+        f"no agent's project in {directory}: "
+        "nothing in agent.py is an agent (no root_agent, agent, run or handle at its top level); "
+        "nothing in main.py is an agent (no root_agent, agent, graph, app or workflow at its top level); "
+        "pyproject.toml has no [project]; there is no agentengine.yaml, ksadk.yaml, langgraph.json or app.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_named"),
+    [
+        ("agent.py", ADK, True),
+        ("agentengine.yaml", "name: w", True),
+        ("langgraph.json", "{}", True),
+        ("agent.py", "x = 1", False),
+        ("agent.py", "def agent(:", False),
+        ("agent.py", ADK + "#" * 100_000, False),
+        ("deeper/agent.py", ADK, False),
+    ],
+)
+def test_an_agent_one_level_below_is_named(tmp_path: Path, file: str, text: str, is_named: bool) -> None:
+    directory = project(tmp_path)
+    (directory / "another").mkdir()
+    path = directory / "weather agent" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(directory)
+    command = f"There is one in weather agent: agentengine a2a card '{directory}/weather agent'"
+    assert (caught.value.hint == command) is is_named
+
+
+def test_hidden_and_linked_directories_and_all_but_the_first_are_not_searched(tmp_path: Path) -> None:
+    directory = project(tmp_path)
+    other = tmp_path / "other"
+    for place in (other, directory / ".hidden", directory / "z"):
+        place.mkdir()
+        (place / "agent.py").write_text(ADK, encoding="utf-8")
+    (directory / "linked").symlink_to(other)
+    for number in range(20):
+        (directory / f"empty{number}").mkdir()
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(directory)
+    assert "There is one" not in str(caught.value.hint)
+    (directory / "empty0").rmdir()
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(directory)
+    assert "There is one in z" in str(caught.value.hint)
+
+
 def test_pyproject_tells_name_description_and_version(tmp_path: Path) -> None:
     directory = project(
         tmp_path,

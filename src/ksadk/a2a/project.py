@@ -7,19 +7,26 @@ Told by, the first that says a thing winning: `agentengine.yaml` or `ksadk.yaml`
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ksadk.a2a.source import read_source
+from ksadk.a2a.source import read_source, usual_names
 from ksadk.config_file import Framework, ProjectConfig, load_config
 from ksadk.errors import KsadkError
-from ksadk.project_files import ProjectFileError, read_text
+from ksadk.project_files import CONFIG_NAMES, ProjectFileError, find_config, read_text
 
 ENTRY_FILES = ("agent.py", "main.py", "app.py")
+
+# Of a large directory, or one that a stranger filled, only a part is searched for a better suggestion.
+_MOST_ENTRIES = 500
+_MOST_DIRECTORIES = 20
+_LARGEST_SOURCE = 100_000
 
 # The id that LangGraph's own template gives to every graph.
 _TEMPLATE_GRAPH_ID = "agent"
@@ -121,12 +128,54 @@ def _read(tell: Callable[[], _Facts | None], broken: list[str] | None) -> _Facts
 
 
 def _not_found(directory: Path) -> ProjectNotFoundError:
-    there = " and ".join(name for name in ENTRY_FILES if (directory / name).is_file())
-    why = f": nothing in {there} is an agent" if there else ""
-    return ProjectNotFoundError(
-        f"no agent's project in {directory}{why}",
-        hint="Name the agent with --name and its address with --url, or make a project: agentengine init",
-    )
+    files = (*CONFIG_NAMES, "langgraph.json", "pyproject.toml", *ENTRY_FILES)
+    there = [name for name in files if (directory / name).is_file()]
+    why = [
+        f"nothing in {name} is an agent (no {_either(usual_names(directory / name))} at its top level)"
+        for name in there
+        if name in ENTRY_FILES
+    ]
+    if "pyproject.toml" in there:
+        why.append("pyproject.toml has no [project]")
+    if absent := [name for name in files if name not in there]:
+        why.append(f"there is no {_either(absent)}")
+    hint = "Name the agent with --name and its address with --url, or make a project: agentengine init"
+    if below := _agent_below(directory):
+        import shlex
+
+        hint = f"There is one in {below.name}: agentengine a2a card {shlex.quote(str(below))}"
+    return ProjectNotFoundError(f"no agent's project in {directory}: {'; '.join(why)}", hint=hint)
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _agent_below(directory: Path) -> Path | None:
+    """The first subdirectory, one level down, that holds an agent."""
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(
+                entry.name
+                for entry in islice(entries, _MOST_ENTRIES)
+                if entry.name[0] not in "._" and entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return None
+    paths = (directory / name for name in names[:_MOST_DIRECTORIES])
+    return next((path for path in paths if os.access(path, os.R_OK | os.X_OK) and _holds_agent(path)), None)
+
+
+def _holds_agent(directory: Path) -> bool:
+    if find_config(directory) or (directory / "langgraph.json").is_file():
+        return True
+    for path in (directory / name for name in ENTRY_FILES):
+        try:
+            if path.is_file() and path.stat().st_size <= _LARGEST_SOURCE and read_source(path):
+                return True
+        except ProjectFileError:
+            continue
+    return False
 
 
 def _of_config(config: ProjectConfig | None) -> _Facts | None:

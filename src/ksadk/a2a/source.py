@@ -44,7 +44,7 @@ def read_source(path: Path, variable: str = "") -> SourceFacts | None:
     tree = _parse(path)
     bindings = dict(_bindings(tree.body))
     framework = _framework(tree)
-    names = (variable,) if variable else _VARIABLES if framework else _PLAIN_VARIABLES
+    names = (variable,) if variable else _usual_names(framework)
     found = next((name for name in names if name in bindings), None)
     if found is None:
         return None
@@ -54,6 +54,15 @@ def read_source(path: Path, variable: str = "") -> SourceFacts | None:
     docstrings = [tree, bound] if isinstance(bound, Function | ast.ClassDef) else [tree]
     description = arguments.get("description") or next(filter(None, map(_first_line, docstrings)), "")
     return SourceFacts(framework or "python", found, arguments.get("name", ""), description)
+
+
+def usual_names(path: Path) -> tuple[str, ...]:
+    """What an agent is called in a file of this one's imports."""
+    return _usual_names(_framework(_parse(path)))
+
+
+def _usual_names(framework: Framework | None) -> tuple[str, ...]:
+    return _VARIABLES if framework else _PLAIN_VARIABLES
 
 
 def _parse(path: Path) -> ast.Module:
