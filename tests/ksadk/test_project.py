@@ -134,7 +134,8 @@ def test_what_was_looked_for_is_told(tmp_path: Path) -> None:
         f"no agent's project in {directory}: "
         "nothing in agent.py is an agent (no root_agent, agent, run or handle at its top level); "
         "nothing in main.py is an agent (no root_agent, agent, graph, app or workflow at its top level); "
-        "pyproject.toml has no [project]; there is no agentengine.yaml, ksadk.yaml, langgraph.json or app.py"
+        "pyproject.toml has no [project] or [tool.poetry]; "
+        "there is no agentengine.yaml, ksadk.yaml, langgraph.json or app.py"
     )
 
 
@@ -188,6 +189,21 @@ def test_pyproject_tells_name_description_and_version(tmp_path: Path) -> None:
     )
     found = detect_project(directory)
     assert (found.version, *facts(found)) == ("2.0", "p", "D.", "google-adk", "agent.py", "root_agent")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[tool.poetry]\nname = "p"\ndescription = "D."\nversion = "2.0"', ("p", "D.", "2.0")),
+        ('[project]\nname = "p"\n[tool.poetry]\nname = "q"\nversion = "2.0"', ("p", "", "2.0")),
+        ("[tool.poetry]\npackage-mode = false", ("weather-bot", "", "")),
+    ],
+)
+def test_poetrys_table_tells_what_the_projects_does_not(
+    tmp_path: Path, text: str, told: tuple[str, ...]
+) -> None:
+    found = detect_project(project(tmp_path, pyproject_toml=text))
+    assert (found.name, found.description, found.version) == told
 
 
 def test_a_pyproject_without_a_project_is_none(tmp_path: Path) -> None:
@@ -297,6 +313,8 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         ("langgraph.json", "[" * 100_000, None, "not JSON"),
         ("pyproject.toml", "[project]\nname = ", 2, "not TOML"),
         ("pyproject.toml", "[project]\nname = 3", None, "name is not text"),
+        ("pyproject.toml", "[tool.poetry]\nversion = 3", None, "version is not text"),
+        ("pyproject.toml", "tool = 3", None, "tool is not a table"),
         ("agent.py", "x = 1\ndef agent(:", 2, "not Python"),
         ("agent.py", "a = '\x00'", None, "not Python"),
         ("agent.py", "(" * 5000, None, "not Python"),

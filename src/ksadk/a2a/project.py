@@ -136,7 +136,7 @@ def _not_found(directory: Path) -> ProjectNotFoundError:
         if name in ENTRY_FILES
     ]
     if "pyproject.toml" in there:
-        why.append("pyproject.toml has no [project]")
+        why.append("pyproject.toml has no [project] or [tool.poetry]")
     if absent := [name for name in files if name not in there]:
         why.append(f"there is no {_either(absent)}")
     hint = "Name the agent with --name and its address with --url, or make a project: agentengine init"
@@ -223,10 +223,16 @@ def _pyproject(directory: Path) -> _Facts | None:
         raise ProjectFileError(path, line, f"not TOML: {error}") from error
     except RecursionError as error:
         raise ProjectFileError(path, None, "nested too deeply") from error
-    if "project" not in value:
-        return None
-    project = _table(path, value, "project")
-    name, description, version = (_word(path, project, key) for key in ("name", "description", "version"))
+    tool = _table(path, value, "tool")
+    told = [
+        _package(path, table, key) for table, key in ((value, "project"), (tool, "poetry")) if key in table
+    ]
+    return told[0].over(told[-1]) if told else None
+
+
+def _package(path: Path, owner: dict[str, Any], key: str) -> _Facts:
+    table = _table(path, owner, key)
+    name, description, version = (_word(path, table, word) for word in ("name", "description", "version"))
     return _Facts(name, description, version)
 
 
