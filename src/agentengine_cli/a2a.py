@@ -12,6 +12,7 @@ import typer
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 from ksadk.a2a.card import build_agent_card, check_base_url
+from ksadk.errors import KsadkError
 from ksadk.project_files import find_config
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ def card(
         list[str] | None,
         typer.Option("--skill", metavar="SKILL", help="ID or ID:Name:Description:tag,tag. Repeatable."),
     ] = None,
-    agent_version: Annotated[str, typer.Option("--agent-version", help="The agent's own version.")] = "",
+    agent_version: Annotated[
+        str | None, typer.Option("--agent-version", help="The agent's own version.")
+    ] = None,
     provider: Annotated[
-        str, typer.Option("--provider", metavar="ORG=URL", help="Who offers the agent.")
-    ] = "",
+        str | None, typer.Option("--provider", metavar="ORG=URL", help="Who offers the agent.")
+    ] = None,
     documentation_url: Annotated[
         str | None, typer.Option("--documentation-url", metavar="URL", help="The agent's documentation.")
     ] = None,
@@ -62,8 +65,8 @@ def card(
     ] = None,
     no_streaming: Annotated[bool, typer.Option("--no-streaming", help="It does not stream.")] = False,
     check: Annotated[
-        str, typer.Option("--check", metavar="FILE|-", help="Check this card instead of making one.")
-    ] = "",
+        str | None, typer.Option("--check", metavar="FILE|-", help="Check this card instead of making one.")
+    ] = None,
 ) -> None:
     """Print an agent's A2A 1.0 Agent Card, made from the options and the project; or check a card.
 
@@ -75,24 +78,31 @@ def card(
       agentengine a2a card . --url https://agent.example.com --name research-agent --skill research
       agentengine a2a card --check agent-card.json
     """
-    if check:
-        _check(check)
-        return
-    if url is not None:
-        check_base_url(url)
-    given = {
+    options = {
         "name": name,
         "base_url": url,
         "description": description or None,
-        "version": agent_version or None,
+        "version": agent_version,
         "skills": skill,
-        "provider": _provider(provider) if provider else None,
+        "provider": None if provider is None else _provider(provider),
         "documentation_url": documentation_url,
         "icon_url": icon_url,
         "input_modes": input_mode,
         "output_modes": output_mode,
     }
-    chosen = _told(path, name, url) | {key: value for key, value in given.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    if check is not None:
+        if given or no_streaming or path != Path():
+            raise KsadkError(
+                "--check checks a card that is there, and takes neither a project nor what a card is made of",
+                code="usage",
+                hint="Leave out the other options, or --check. agentengine a2a card --help shows them.",
+            )
+        _check(check)
+        return
+    if url is not None:
+        check_base_url(url)
+    chosen = _told(path, name, url) | given
     made = build_agent_card(streaming=not no_streaming, **{"base_url": DEFAULT_URL, **chosen})
     if "base_url" not in chosen:
         output.say(f"note: the card's address is {DEFAULT_URL}, for this machine only; --url gives another")

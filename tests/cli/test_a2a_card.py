@@ -89,6 +89,13 @@ def test_text_is_raw_utf8_in_any_locale(agentengine: Run, locale: str) -> None:
         (["--name", "n", "--input-mode", "text"], "not a media type"),
         (["nowhere"], "is no directory"),
         (["--check", "nowhere.json"], "cannot be read"),
+        (["--check", ""], "cannot be read"),
+        (["--check", "c.json", "--name", "n"], "--check checks a card that is there"),
+        (["--check", "c.json", "--no-streaming"], "--check checks a card that is there"),
+        (["--check", "c.json", "--input-mode", "text/plain"], "--check checks a card that is there"),
+        (["home", "--check", "c.json"], "--check checks a card that is there"),
+        (["--name", "n", "--agent-version", ""], "the agent's version is empty"),
+        (["--name", "n", "--provider", ""], "Organization=https://url"),
         (["--nmae", "n"], "--nmae"),
     ],
 )
