@@ -158,7 +158,9 @@ def _bytes(file: str) -> bytes:
         with Path(file).open("rb") as stream:
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="--check") from error
+        raise typer.BadParameter(
+            f"{file!r} cannot be read: {error.strerror}", param_hint="--check"
+        ) from error
 
 
 def _lines(file: str, findings: "list[Finding]") -> str:

@@ -1,6 +1,7 @@
 """The Agent Card that is made, held against the official SDK's protobuf."""
 
 import json
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -140,6 +141,15 @@ def test_a_base_url_that_no_caller_can_use_is_refused(url: str) -> None:
         ("a:::x", ("a", "A", "Skill: a", ["x"])),
         ("a:::", ("a", "A", "Skill: a", ["a"])),
         ("a:N:See: this:t", ("a", "N", "See: this", ["t"])),
+        ("x:X:See https://foo.com", ("x", "X", "See https://foo.com", ["x"])),
+        ("x:X:See https://foo.com:web,foo", ("x", "X", "See https://foo.com", ["web", "foo"])),
+        ("x:X:http://foo:8080/a?b", ("x", "X", "http://foo:8080/a?b", ["x"])),
+        ("x:X:http://foo:8080:80", ("x", "X", "http://foo:8080", ["80"])),
+        ("x:X:http://foo:80s,70s", ("x", "X", "http://foo", ["80s", "70s"])),
+        ("x:X:http://[::1]:80/ or http://b:t", ("x", "X", "http://[::1]:80/ or http://b", ["t"])),
+        ("x:X:http://w/a:b:t", ("x", "X", "http://w/a:b", ["t"])),
+        ("x:https://n:d", ("x", "https://n", "d", ["x"])),
+        ("x://y", ("x://y", "X://y", "Skill: x://y", ["x://y"])),
         (" a : N ", ("a", "N", "Skill: a", ["a"])),
         ("研究:研究员:回答问题:科学,数学", ("研究", "研究员", "回答问题", ["科学", "数学"])),
         ("--", ("--", "--", "Skill: --", ["--"])),
@@ -174,6 +184,13 @@ def test_a_skill_is_read_from_a_string(text: str, skill: tuple[Any, ...]) -> Non
 def test_what_no_valid_card_can_hold_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(CardError, match=words):
         card(**values)
+
+
+@pytest.mark.parametrize("piece", ["://[", "://", ":", "://[::1]:1", "a"])
+def test_a_long_skill_string_is_read_at_once(piece: str) -> None:
+    start = perf_counter()
+    parse_skill("x" + piece * 200_000)
+    assert perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("skill", ["abc", "abc:Abc", {"id": "abc"}])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ksadk.a2a.urls import reach, split_http_url
@@ -22,6 +23,9 @@ DEFAULT_MODES = ("text/plain",)
 MEDIA_TYPE = re.compile(
     r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+(\s*;\s*[\w!#$&^.+-]+=(\"[^\"]*\"|[^\s;\"]+))*", re.ASCII
 )
+
+# What follows the scheme of a URL (its host and port, whose colons are its own), or a colon that separates.
+_COLON = re.compile(r"://(\[[\w:.%]{2,80}\]|[^\s:/?#]*)(:[0-9]{1,5}(?![^\s:/?#]))?|:", re.ASCII)
 
 _SKILL_KEYS = (
     "id", "name", "description", "tags", "examples", "inputModes", "outputModes", "securityRequirements",
@@ -116,11 +120,12 @@ def check_url(url: str, what: str) -> str:
 def parse_skill(text: str) -> dict[str, Any]:
     """A skill from `id`, or from `id:Name:Description:tag,tag`.
 
-    Parts at the end may be left out and parts in the middle left empty; they get their defaults. Only a
-    description that has tags after it may hold colons.
+    Parts at the end may be left out and parts in the middle left empty; they get their defaults. The colons
+    of a URL's scheme, host and port separate nothing. Others may be in a description that has tags after it.
     """
-    skill_id, _, after = text.partition(":")
-    name, *rest = after.split(":")
+    cuts = [found.start() for found in _COLON.finditer(text) if found[0] == ":"]
+    skill_id, *parts = (text[start + 1 : end] for start, end in pairwise([-1, *cuts, len(text)]))
+    name, *rest = parts or [""]
     tags = rest.pop() if len(rest) > 1 else ""
     given = {
         "id": skill_id.strip(),
