@@ -10,6 +10,7 @@ import json
 import os
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from ksadk.tools.approvals import ApprovalRequest, Decision, iso
 VALUE_WIDTH = 400
 PREVIEW_LINES = 60
 LONG_PREVIEW = 15
+LONGEST_WAIT = 3600.0
 
 _KEYS = (
     ("y", "yes, once"),
@@ -59,14 +61,17 @@ class Prompt:
     def __call__(self, request: ApprovalRequest, note: str = "") -> Decision:
         if self._ended is not None:
             return self._ended
-        by = f"the person at {os.ttyname(sys.stdin.fileno())}"
-        with _KeyReader() as keys:
-            self._draw(request, note, everything=False)
-            while True:
-                key = keys.read(request.expires_at)
-                decision = self._answer(key, request, keys, by)
-                if decision is not None:
-                    return decision
+        try:
+            with _KeyReader() as keys:
+                self._draw(request, note, keys, everything=False)
+                while True:
+                    key = keys.read(request.expires_at)
+                    decision = self._answer(key, request, keys, _person())
+                    if decision is not None:
+                        return decision
+        except termios.error:  # the terminal has gone
+            self._ended = Decision("nobody")
+            return self._ended
 
     def edit(self, request: ApprovalRequest) -> Decision:
         """Begin with the editor; raises when it does not leave arguments."""
@@ -79,12 +84,12 @@ class Prompt:
         if key == _END_OF_INPUT:
             self._ended = Decision("nobody")
             return self._ended
-        if key not in self._keys:
+        if key not in self._keys or (key != "f" and keys.more_than_a_line_end()):
             keys.forget()  # words that were meant for something else may hold a key
             return None
         self._console.print(Text(key))
         if key == "?":
-            self._draw(request, "", everything=True)
+            self._draw(request, "", keys, everything=True)
             return None
         if key == "f":
             return Decision("deny", by=by, reason=keys.line("why? "))
@@ -105,10 +110,10 @@ class Prompt:
             except KsadkError as error:
                 problem = error.message
         self._console.print(Text(f"{visible(problem)}; e edits it again", style="red"))
-        self._draw_keys()
+        self._draw_keys(keys)
         return None
 
-    def _draw(self, request: ApprovalRequest, note: str, *, everything: bool) -> None:
+    def _draw(self, request: ApprovalRequest, note: str, keys: _KeyReader, *, everything: bool) -> None:
         show(request, self._console, everything=everything)
         if note:
             what = (
@@ -120,9 +125,9 @@ class Prompt:
                 f"{visible(request.plan.summary)} ({request.risk_level} risk, {visible(request.plan.where)})"
             )
             self._console.print(Text(again, style="bold"))
-        self._draw_keys()
+        self._draw_keys(keys)
 
-    def _draw_keys(self) -> None:
+    def _draw_keys(self, keys: _KeyReader) -> None:
         line, used = Text(), 0
         for key, meaning in _KEYS:
             if key not in self._keys:
@@ -134,6 +139,7 @@ class Prompt:
             line.append(key, style="bold").append(f" {meaning}   ")
             used += size
         line.append("\napprove? ", style="bold")
+        keys.forget()  # typed before the question was there
         self._console.print(line, end="")
 
 
@@ -143,9 +149,9 @@ def show(request: ApprovalRequest, console: Console, *, everything: bool) -> Non
     console.print()
     console.print(Text(visible(plan.summary), style="bold"))
     facts = [
-        ("tool", request.tool_name),
-        ("risk", request.risk_level),
-        ("effects", ", ".join(request.side_effects) or "none declared"),
+        ("tool", visible(request.tool_name)),
+        ("risk", visible(request.risk_level)),
+        ("effects", visible(", ".join(request.side_effects)) or "none declared"),
         ("runs in", visible(plan.where)),
     ]
     if everything:
@@ -167,17 +173,18 @@ def show(request: ApprovalRequest, console: Console, *, everything: bool) -> Non
         console.print(line)
 
 
-def _value(text: str, everything: bool) -> str:
+def _value(text: str, everything: bool, keep: str = "") -> str:
     """A value on one line; a long one loses its middle, never its end."""
     if not everything and len(text) > VALUE_WIDTH:
         half = VALUE_WIDTH // 2
-        return f"{visible(text[:half])} [... {len(text) - 2 * half} characters ...] {visible(text[-half:])}"
-    return visible(text)
+        left_out = f" [... {len(text) - 2 * half} characters ...] "
+        return visible(text[:half], keep=keep) + left_out + visible(text[-half:], keep=keep)
+    return visible(text, keep=keep)
 
 
 def _preview(diff: str, everything: bool) -> list[Text]:
     lines = diff.split("\n")[: -1 if diff.endswith("\n") else None] if diff else []
-    styled = [Text(visible(line, keep="\t"), style=_style(line)) for line in lines]
+    styled = [Text(_value(line, everything, keep="\t"), style=_style(line)) for line in lines]
     if everything or len(styled) <= PREVIEW_LINES:
         return styled
     half = PREVIEW_LINES // 2
@@ -201,7 +208,11 @@ def edited_text(text: str) -> str:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "arguments.json"
         file.write_text(text, "utf-8", "surrogatepass")
-        command = [*shlex.split(Settings.from_env().editor), str(file)]
+        editor = Settings.from_env().editor
+        try:
+            command = [*shlex.split(editor), str(file)]
+        except ValueError as error:
+            raise KsadkError(f"the editor {editor!r} is not a command: {error}") from error
         try:
             subprocess.run(command, check=True)
         except OSError as error:
@@ -225,23 +236,52 @@ def arguments_of(text: str) -> dict[str, Any]:
     return edited
 
 
+def _person() -> str:
+    try:
+        return f"the person at {os.ttyname(sys.stdin.fileno())}"
+    except OSError:
+        return "the person at this terminal"
+
+
 class _KeyReader:
-    """Reads single keys from the terminal. What was typed before the question is thrown away."""
+    """Reads single keys from the terminal, and leaves it as it was, also when the program is ended or
+    stopped and continued. What was typed before the question is thrown away."""
 
     def __enter__(self) -> _KeyReader:
         self._fd = sys.stdin.fileno()
         self._saved = termios.tcgetattr(self._fd)
-        tty.setcbreak(self._fd, termios.TCSANOW)
-        self.forget()
+        self._handlers = {
+            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)),
+            signal.SIGCONT: signal.signal(signal.SIGCONT, lambda *_: self._take()),
+        }
+        self._take()
         return self
 
     def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._give_back()
+
+    def _take(self) -> None:
+        tty.setcbreak(self._fd, termios.TCSANOW)
+
+    def _give_back(self) -> None:
         termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
 
     def read(self, until: float) -> str:
         """One key; `_END_OF_INPUT` when nobody is there any more, "" when the time is over."""
-        ready, _, _ = select.select([self._fd], [], [], max(0.0, until - time.time()))
-        return self._byte() if ready else ""
+        while (left := until - time.time()) > 0:
+            ready, _, _ = select.select([self._fd], [], [], min(left, LONGEST_WAIT))
+            if ready:
+                return self._byte()
+        return ""
+
+    def more_than_a_line_end(self) -> bool:
+        """Whether a key came with others behind it, as part of a word; a line end behind it is read."""
+        while select.select([self._fd], [], [], 0)[0]:
+            if not self._byte().isspace():
+                return True
+        return False
 
     def forget(self) -> None:
         """Throw away what was typed and not read yet."""
@@ -254,17 +294,17 @@ class _KeyReader:
         with self.released():
             sys.stderr.write(question)
             sys.stderr.flush()
-            rest = sys.stdin.readline()
+            rest = os.read(self._fd, 4096).decode("utf-8", "replace")
         return (first.strip() + rest).strip()
 
     @contextmanager
     def released(self) -> Iterator[None]:
         """The terminal as it was, inside a `with` block."""
-        self.__exit__()
+        self._give_back()
         try:
             yield
         finally:
-            tty.setcbreak(self._fd, termios.TCSANOW)
+            self._take()
 
     def _byte(self) -> str:
         try:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 from typer.core import TyperOption
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ksadk.tools.approvals import ApprovalRequest, Decision
 
 POLL_SECONDS = 0.2
+MAX_INPUT_BYTES = 64 * 1024 * 1024
+"""How much of a file or of stdin an option takes."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def call_scope(named: str) -> Iterator[ToolGateway]:
             code="approval_inside_tool",
             hint="A person has to approve: run it in a terminal of your own.",
         )
-    gateway = ToolGateway(ask=_Asker(named, chosen), session_key=session_key(), approval_mode="strict")
+    key = "" if Settings.from_env().inside_tool else session_key()
+    gateway = ToolGateway(ask=_Asker(named, chosen), session_key=key, approval_mode="strict")
     with ExitStack() as stack:
         if chosen.root:
             stack.enter_context(workspace_root_scope(_directory(chosen.root)))
@@ -130,16 +133,24 @@ def call_scope(named: str) -> Iterator[ToolGateway]:
 def read_text(value: str) -> str:
     """The text of an option: itself, the content of FILE for `@FILE`, or stdin for `-`; `@@x` is `@x`."""
     if value == "-":
-        return _decoded(sys.stdin.buffer.read(), "stdin")
+        return _decoded(_all_of(sys.stdin.buffer, "stdin"), "stdin")
     if value.startswith("@@"):
         return value[1:]
     if value.startswith("@"):
         path = Path(value[1:])
         try:
-            return _decoded(path.read_bytes(), str(path))
+            with path.open("rb") as stream:
+                return _decoded(_all_of(stream, str(path)), str(path))
         except OSError as error:
             raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from error
     return value
+
+
+def _all_of(stream: BinaryIO, source: str) -> bytes:
+    data = stream.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        raise typer.BadParameter(f"{source} holds more than {MAX_INPUT_BYTES:,} bytes")
+    return data
 
 
 def _decoded(data: bytes, source: str) -> str:
@@ -162,7 +173,7 @@ class _Asker:
         from ksadk.tools.approvals import Decision
 
         if self._options.yes and request.tool_name == self._named:
-            return Decision("approve", by="--yes")
+            return Decision("approve", by="--yes", seen=False)
         if not self._options.no_input and at_terminal():
             from agentengine_cli.approval import Prompt
 
@@ -188,8 +199,12 @@ class _Asker:
 
 
 def _directory(text: str) -> Path:
-    path = Path(text).expanduser().resolve()
-    if not path.is_dir():
+    try:
+        path = Path(text).expanduser().resolve()
+        found = path.is_dir()
+    except (OSError, RuntimeError) as error:
+        raise typer.BadParameter(f"{text} cannot be used: {error}", param_hint="--root") from error
+    if not found:
         raise typer.BadParameter(f"{text} is not a directory", param_hint="--root")
     return path
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
 from contextvars import copy_context
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
@@ -52,17 +54,13 @@ def program(
     """
 
 
-def main() -> None:
-    """The console script."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: list[str]) -> int:
     """Run one command line in a context of its own; returns the exit status."""
     return copy_context().run(_run, arguments)
 
 
 def _run(arguments: list[str]) -> int:
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -79,8 +77,28 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         output.close_stdout()
         return 0
-    except SystemExit:  # how Typer ends when the reader of a help has gone away
-        return 0
+    except OSError as error:  # a directory that went away, a disk that is full
+        return _failed(error)
+    except SystemExit as ended:
+        # Typer ends with 1 when the reader of a help has gone away, which is no failure.
+        return 0 if ended.code in (None, 1) else int(ended.code)
+
+
+def _open_closed_streams() -> None:
+    """Streams that were closed before the program began lead nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # until the end
+
+
+def _failed(error: OSError) -> int:
+    """What the system did not let be done; stdout itself may be what cannot be written."""
+    message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    try:
+        return output.report_words("io_error", message, None)
+    except OSError:
+        output.close_stdout()
+        return output.exit_status("io_error")
 
 
 _JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json)\n")

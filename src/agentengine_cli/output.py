@@ -64,7 +64,7 @@ def _to_stderr(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:  # nobody reads it, or there is no room for it: the exit status still tells
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -125,10 +125,16 @@ def words_of(result: Mapping[str, Any]) -> tuple[str, str | None]:
     """The message and the hint of a result that says no."""
     if result.get("approval_required") is True:
         request = result["approval_request"]
+        from agentengine_cli.terminal import at_terminal
+
+        why = (
+            "nobody gave it" if at_terminal() else "nobody can be asked where stdin or stderr is no terminal"
+        )
+        again = f"      Then run this again with --approval {request['id']}"
         return (
-            f"{request['tool_name']} needs approval, and nobody is here to give it",
+            f"{request['tool_name']} needs approval, and {why}",
             f"In a terminal: agentengine approvals approve {request['id']}\n"
-            f"      Then run this again with --approval {request['id']}, or use --yes.",
+            + (f"{again}, or use --yes." if "dispatched_tool_name" not in result else f"{again}."),
         )
     if "error_message" not in result and isinstance(result.get("result"), Mapping):
         return words_of(result["result"])
@@ -173,6 +179,8 @@ def colour(stream: TextIO) -> bool:
 
 
 _SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | {chr(n) for n in range(0xFE00, 0xFE10)}
+"""Characters that show nothing, though they count as letters or marks."""
 
 
 def _escape(character: str) -> str:
@@ -196,7 +204,8 @@ def visible(text: str, *, keep: str = "", escape: Callable[[str], str] = _escape
 
     return "".join(
         character
-        if character in keep or unicodedata.category(character) not in _SHOWN_ESCAPED
+        if character in keep
+        or (unicodedata.category(character) not in _SHOWN_ESCAPED and character not in _BLANK)
         else escape(character)
         for character in text
     )

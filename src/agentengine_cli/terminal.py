@@ -6,13 +6,18 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from ksadk.settings import Settings
 
 
 def at_terminal() -> bool:
     """Whether a person can be asked here: stdin and stderr are terminals, and no tool started this."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and not Settings.from_env().inside_tool
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr) and not Settings.from_env().inside_tool
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()  # None: it was closed before the program began
 
 
 def session_key() -> str:
@@ -24,7 +29,7 @@ def session_key() -> str:
         leader = os.getsid(0)
         terminal = os.ttyname(sys.stdin.fileno())
         started = _start_of(leader)
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         return ""
     return hashlib.sha256(f"{terminal}\0{leader}\0{started}".encode()).hexdigest() if started else ""
 

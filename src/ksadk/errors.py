@@ -27,6 +27,7 @@ CODES: dict[str, Code] = {
     "invalid_setting": Code("usage", "An environment variable or configuration value cannot be used."),
     "invalid_arguments": Code("usage", "The arguments do not fit the tool's schema."),
     "invalid_tool": Code("usage", "A function cannot be made into a tool."),
+    "no_current_directory": Code("failed", "The current directory was deleted."),
     "unknown_tool": Code("usage", "No tool, group or profile has that name."),
     # Approval
     "approval_required": Code("approval", "The call needs approval, and nobody is there to give it."),

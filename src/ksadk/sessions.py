@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ksadk.errors import KsadkError
 from ksadk.runtime_context import get_current_account_id, get_current_project
 from ksadk.settings import Settings
 
@@ -17,7 +18,14 @@ def project_dir(settings: Settings | None = None) -> Path:
     if chosen is not None:
         return chosen
     settings = settings or Settings.from_env()
-    return (settings.project_dir or Path.cwd()).absolute()
+    try:
+        return (settings.project_dir or Path.cwd()).absolute()
+    except FileNotFoundError as error:
+        raise KsadkError(
+            "the current directory is not there any more",
+            code="no_current_directory",
+            hint="Go to another one, or set KSADK_PROJECT_DIR.",
+        ) from error
 
 
 def resolve_local_session_dir(settings: Settings | None = None) -> Path:

@@ -67,7 +67,10 @@ def text(value: str) -> str:
 
 
 def path(value: str) -> Path:
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
 
 
 def words(value: str) -> tuple[str, ...]:
@@ -511,8 +514,15 @@ class Settings:
 
     def state_dir(self) -> Path:
         """The user's state of this program, outside every workspace (XDG)."""
-        return (self.state_home or Path.home() / ".local" / "state") / "agentengine"
+        return (self.state_home or _home("XDG_STATE_HOME") / ".local" / "state") / "agentengine"
 
     def config_dir(self) -> Path:
         """The user's configuration of this program (XDG)."""
-        return (self.config_home or Path.home() / ".config") / "agentengine"
+        return (self.config_home or _home("XDG_CONFIG_HOME") / ".config") / "agentengine"
+
+
+def _home(instead: str) -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise SettingsError(f"there is no home directory: {error}", hint=f"Set HOME or {instead}.") from error

@@ -60,7 +60,7 @@ class UnknownApproval(KsadkError):
 
 
 class ApprovalStore:
-    """The requests of one user. The file is made at the first write, 0600 in a directory 0700."""
+    """The requests of one user. The file is made when it is first used, 0600 in a directory 0700."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -226,7 +226,7 @@ class ApprovalStore:
     def _unavailable(self, error: Exception) -> StoreUnavailable:
         return StoreUnavailable(
             f"the approval store {self.path} cannot be used: {error}",
-            hint="Make that directory writable, or set XDG_STATE_HOME to one that is.",
+            hint="See to that file and its directory, or set XDG_STATE_HOME to another one.",
         )
 
 
@@ -236,7 +236,7 @@ def _grant_key(session_key: str, request: ApprovalRequest) -> tuple[str, ...]:
         _path_text(request.project),
         _storable(request.account_id),
         request.tool_name,
-        _storable(request.plan.where),
+        _storable(f"{request.plan.where}\n{request.session_id}"),
         request.arguments_digest,
     )
 
@@ -254,11 +254,17 @@ def _to_row(request: ApprovalRequest) -> tuple[Any, ...]:
 
 def _from_row(row: tuple[Any, ...]) -> ApprovalRequest:
     values = dict(zip(_COLUMNS, row, strict=True))
-    for name in _PATHS:
-        values[name] = os.fsdecode(values[name].encode("latin-1"))
-    values["arguments"] = json.loads(values["arguments"])
-    values["side_effects"] = tuple(json.loads(values["side_effects"]))
-    values["plan"] = plan_from_json(values["plan"])
+    try:
+        for name in _PATHS:
+            values[name] = os.fsdecode(values[name].encode("latin-1"))
+        values["arguments"] = dict(json.loads(values["arguments"]))
+        values["side_effects"] = tuple(json.loads(values["side_effects"]))
+        values["plan"] = plan_from_json(values["plan"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreUnavailable(
+            f"the approval request {values['id']} is damaged: {error}",
+            hint="Something else has written to the file; move it away to start anew.",
+        ) from error
     values["edited"] = bool(values["edited"])
     return ApprovalRequest(**values)
 

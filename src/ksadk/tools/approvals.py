@@ -19,6 +19,9 @@ from ksadk.errors import KsadkError
 from ksadk.tools.registry import Plan, Tool
 from ksadk.tools.schema import plain
 
+CLOCK_SLACK = 60
+"""Seconds that the clock may step back without a request being taken for one from the future."""
+
 State = Literal["pending", "approved", "denied", "used"]
 Verdict = Literal["approve", "deny", "edit", "expired", "nobody"]
 
@@ -50,8 +53,8 @@ class ApprovalRequest:
     edited: bool = False
 
     def expired(self, now: float) -> bool:
-        """Whether nobody can use it any more because its time is over."""
-        return now >= self.expires_at
+        """Whether nobody can use it any more: its time is over, or the clock was set back to before it."""
+        return not self.created_at - CLOCK_SLACK <= now < self.expires_at
 
     def same_call(self, other: ApprovalRequest) -> bool:
         """Whether both have the same arguments, and previews made from the same content."""
@@ -88,7 +91,8 @@ class Decision:
     """What whoever was asked said.
 
     `nobody` means that no one is there; `edit` asks again with other arguments; `for_session` approves the
-    same call again until the session ends.
+    same call again until the session ends. `seen` is False where nobody looked at the preview (`--yes`): the
+    call then need not act on the content that the preview was made from.
     """
 
     verdict: Verdict
@@ -96,6 +100,7 @@ class Decision:
     reason: str = ""
     for_session: bool = False
     arguments: dict[str, Any] | None = None
+    seen: bool = True
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
@@ -195,6 +200,7 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
 
 def iso(moment: float) -> str:
     """A time in UTC to the second, as RFC 3339 writes it."""
+    moment = min(moment, 253_402_300_799)  # the last second that the form can write
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

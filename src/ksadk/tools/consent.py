@@ -65,11 +65,11 @@ class Consent:
         if approval is None:
             return self._ask_about(tool, arguments)
         if isinstance(approval, StoredApproval):
-            self._use(tool, arguments, approval.id, states=("approved",))
+            self._use(tool, arguments, approval.id, ("approved",))
             return arguments
         request_id = read_approval(approval, tool)
         if request_id is not None:
-            self._use(tool, arguments, request_id, states=("approved", "pending"))
+            self._use(tool, arguments, request_id, ("approved", "pending"))
         elif Settings.from_env().tool_approval_binding == "required":
             raise NotAllowed(
                 "approval_rejected",
@@ -114,7 +114,7 @@ class Consent:
         request = self._settle(tool, shown, decision)
         arguments = tool.parameters.check(request.arguments)
         self._judge(tool, arguments)
-        self._use(tool, arguments, request.id, states=("approved",))
+        self._use(tool, arguments, request.id, ("pending", "approved"), decision.by, seen=decision.seen)
         if decision.for_session and self._session_key and request.same_call(shown):
             self._store.grant(self._session_key, request, SESSION_GRANT_SECONDS)
         return arguments
@@ -154,8 +154,11 @@ class Consent:
                 note = error.message
 
     def _settle(self, tool: Tool, shown: ApprovalRequest, decision: Decision) -> ApprovalRequest:
-        """Write the decision down. Returns the request as it was approved: one that was answered elsewhere
-        meanwhile, and perhaps edited, stands as it was answered there, except that a "no" here is one."""
+        """Write a refusal down; return the request as it was approved. One that was answered elsewhere
+        meanwhile, and perhaps edited, stands as it was answered there, except that a "no" here is one.
+
+        An approval is written down when the request is used, so that a kill in between leaves none behind.
+        """
         if decision.verdict == "nobody":
             raise ApprovalNeeded(shown)
         if decision.verdict == "expired":
@@ -173,9 +176,8 @@ class Consent:
                     tool,
                     code="approval_mismatch",
                 )
-            verdict: State = "approved" if approved else "denied"
-            seen = shown if approved else None
-            kept = self._store.decide(shown.id, verdict, by=decision.by, reason=decision.reason, seen=seen)
+            if not approved:
+                kept = self._store.decide(shown.id, "denied", by=decision.by, reason=decision.reason)
         if kept.state == "denied" or not approved:
             message = f"{tool.name} was not approved"
             if kept.decided_by not in ("", decision.by):
@@ -184,10 +186,17 @@ class Consent:
         return kept
 
     def _use(
-        self, tool: Tool, arguments: dict[str, Any], request_id: str, *, states: tuple[State, ...]
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        request_id: str,
+        states: tuple[State, ...],
+        by: str = "the caller",
+        *,
+        seen: bool = True,
     ) -> None:
         """Use a stored request for exactly this call, once. All of it is compared just before the call
-        runs."""
+        runs; the content only where somebody has `seen` a preview of it."""
         request = self._store.get(request_id)
         refuse = functools.partial(NotAllowed, "approval_rejected", tool=tool)
         if request.account_id != get_current_account_id() or request.tool_name != tool.name:
@@ -198,6 +207,8 @@ class Consent:
                 code="approval_mismatch",
                 hint=f"Run it in {request.project}.",
             )
+        if request.session_id != get_current_session_id(""):
+            raise refuse(f"{request_id} is for another session", code="approval_mismatch")
         if request.workspace_root != str(get_current_workspace_root() or ""):
             raise refuse(
                 f"{request_id} is for another workspace",
@@ -216,12 +227,12 @@ class Consent:
                 code="approval_mismatch",
                 hint="Give the same arguments, or the id alone to run what was approved.",
             )
-        if request.plan.content_digest != plan_call(tool, arguments).content_digest:
+        if seen and request.plan.content_digest != plan_call(tool, arguments).content_digest:
             raise _stale(tool, request_id)
         if request.state not in states:
             raise ApprovalNeeded(request)
-        if not self._store.claim(request, states=states, by="the caller"):
-            raise refuse(f"{request_id} was used already", code="approval_used")
+        if not self._store.claim(request, states=states, by=by):
+            raise refuse(f"{request_id} was used or answered otherwise meanwhile", code="approval_used")
 
 
 def _nobody(request: ApprovalRequest, note: str = "") -> Decision:  # noqa: ARG001  # asks like any other

@@ -86,7 +86,11 @@ class ToolGateway:
 
         Its policy is this gateway's for the name, else the built-in tool's of that name, else the function's.
         """
-        return self.call(_as_tool(tool_name, func), args, kwargs, approval)
+        try:
+            tool = _as_tool(tool_name, func)
+        except KsadkError as error:
+            return error.to_result()
+        return self.call(tool, args, kwargs, approval)
 
     def call(self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], approval: Any = None) -> Any:
         """Call a tool: the order below is the security contract.
@@ -102,12 +106,13 @@ class ToolGateway:
             asked = self._judge(tool, arguments)  # refuse
             if asked or approval is not None:
                 arguments = self._consent().obtain(tool, arguments, approval)  # preview, ask, check again
+            trim = self._trimmer(tool)  # its settings are read first: a call that has run does not fail
             result = tool.func(**arguments)  # run
         except KsadkError as error:
             return error.to_result()
         if inspect.iscoroutine(result):
-            return self._finish_later(tool, result)
-        return self._finish(tool, result)  # trim
+            return self._finish_later(result, trim)
+        return trim(result)
 
     def preview(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """What a call would do, without doing it or asking anyone: `{ok, dry_run, summary, where, details,
@@ -206,18 +211,29 @@ class ToolGateway:
 
         return Consent(self.store, self._ask, self._session_key, self._judge)
 
-    def _finish(self, tool: Tool, result: Any) -> Any:
-        if not tool.large_fields or not isinstance(result, dict):
-            return result
-        from ksadk.tools.result_budget import budget_text_fields
+    def _trimmer(self, tool: Tool) -> Callable[[Any], Any]:
+        if not tool.large_fields:
+            return _as_it_is
+        from ksadk.tools.result_budget import budget_text_fields, default_tool_result_budget
 
-        return budget_text_fields(result, tool_name=tool.name, fields=tool.large_fields)
+        budget = default_tool_result_budget()
 
-    async def _finish_later(self, tool: Tool, result: Awaitable[Any]) -> Any:
+        def trim(result: Any) -> Any:
+            if not isinstance(result, dict):
+                return result
+            return budget_text_fields(result, tool_name=tool.name, fields=tool.large_fields, budget=budget)
+
+        return trim
+
+    async def _finish_later(self, result: Awaitable[Any], trim: Callable[[Any], Any]) -> Any:
         try:
-            return self._finish(tool, await result)
+            return trim(await result)
         except KsadkError as error:
             return error.to_result()
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
 
 
 def _as_tool(name: str, func: Callable[..., Any]) -> Tool:

@@ -33,7 +33,10 @@ class Parameters:
     def __init__(self, tool_name: str, func: Callable[..., Any]) -> None:
         self.tool_name = tool_name
         self._func = func
-        self.signature = inspect.signature(func)
+        try:
+            self.signature = inspect.signature(func)
+        except (TypeError, ValueError) as error:
+            raise ToolDefinitionError(f"{tool_name}: it has no signature to offer: {error}") from error
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise ToolDefinitionError(
@@ -115,6 +118,8 @@ class Parameters:
             return {name: plain(value) for name, value in self.filled(arguments).items()}
         except RecursionError:
             raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
+        except ValueError as error:
+            raise InvalidArguments(f"{self.tool_name}: an argument has no form in JSON: {error}") from error
 
     def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Checked arguments with the defaults filled in, in the order of the signature."""
@@ -224,4 +229,4 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(value, fallback=repr)
+    return to_jsonable_python(value, bytes_mode="base64", fallback=repr)

@@ -48,8 +48,8 @@ class AgentEngineTool(StructuredTool):
         """Call the public function."""
         return self.func(*args, **kwargs)
 
-    def _run(self, **arguments: Any) -> Any:
+    def _run(self, /, **arguments: Any) -> Any:
         return call_for_model(self.__dict__["__ksadk_tool__"], arguments)
 
-    async def _arun(self, **arguments: Any) -> Any:
+    async def _arun(self, /, **arguments: Any) -> Any:
         return await acall_for_model(self.__dict__["__ksadk_tool__"], arguments)
