@@ -213,9 +213,9 @@ def lint(
         str, typer.Option("--language", help="auto, python, json, markdown or text.")
     ] = "auto",
 ) -> None:
-    """Check that a file of Python or JSON parses; look for NUL and blanks at line ends in any other.
+    """Check that a file of Python or JSON parses.
 
-    Errors make the exit status 1, warnings do not.
+    In other files it looks for NUL characters and for blanks at line ends. Errors make the exit status 1, warnings do not.
 
     \b
     Example:
