@@ -125,9 +125,7 @@ class _Reader:
 
     def text(self, node: Node, key: str) -> str:
         if node.id != "scalar" or not node.tag.endswith(":str"):
-            kind = {"mapping": "a mapping", "sequence": "a list"}.get(node.id, f"not text but {node.value}")
-            hint = f'Write it in quotes: "{node.value}".' if node.id == "scalar" and node.value else None
-            raise self.fail(node, f"{key} must be text, and is {kind}", hint)
+            raise self.fail(node, f"{key} must be text, and {_kind(node)}", _in_quotes(node))
         return cast("str", node.value)
 
     def framework(self, node: Node, key: str) -> Framework:
@@ -195,6 +193,20 @@ _SKILL_FIELDS: Fields = {
     "outputModes": ("outputModes", _Reader.texts),
 }
 _PROVIDER_FIELDS: Fields = {"organization": ("organization", _Reader.text), "url": ("url", _Reader.text)}
+
+
+def _kind(node: Node) -> str:
+    """What a node is that is not text, as the end of a sentence."""
+    if node.id != "scalar":
+        return "is a mapping" if node.id == "mapping" else "is a list"
+    if not node.value:
+        return "is empty"
+    kinds = {"int": "a number", "float": "a number", "timestamp": "a date"}
+    return f"{_shown(node.value)} is {kinds.get(node.tag.rpartition(':')[2], 'not')}"
+
+
+def _in_quotes(node: Node) -> str | None:
+    return f'Write it in quotes: "{_shown(node.value)}".' if node.id == "scalar" and node.value else None
 
 
 def _shown(text: str) -> str:
