@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import typer
+from typer import TyperException
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from agentengine_cli import output
@@ -20,6 +21,14 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, params: list[Any] | None = None, **kwargs: Any) -> None:
         kwargs["context_settings"] = {**HELP_NAMES, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, params=[*(params or []), *self.shared_options()], **kwargs)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            if getattr(error, "ctx", ctx) is None:  # so that the hint names this command's help
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
     def shared_options(self) -> list[TyperOption]:
         """The options that the command has beside those of its function."""

@@ -105,6 +105,12 @@ def test_what_cannot_be_meant_is_a_usage_error(agentengine: Run, options: list[s
     assert words in done.stderr
 
 
+def test_an_option_without_its_value_points_to_the_commands_help(agentengine: Run) -> None:
+    done = agentengine("a2a", "card", "--check")
+    assert done.returncode == 2
+    assert "hint: agentengine a2a card --help shows what it takes." in done.stderr
+
+
 def test_a_project_fills_in_what_the_options_leave_out(agentengine: Run) -> None:
     Path("agentengine.yaml").write_text(
         "name: bot\ndescription: D.\nversion: '3'\nurl: https://b.example.com\nskills: [s]\nnmae: x\n"
