@@ -1,5 +1,7 @@
 """What kind of agent a directory holds: told by its files, none of which is run."""
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -271,6 +273,16 @@ def test_the_configuration_wins_over_every_other_file(tmp_path: Path) -> None:
 
 def test_ksadk_yaml_is_read_where_there_is_no_agentengine_yaml(tmp_path: Path) -> None:
     assert detect_project(project(tmp_path, ksadk_yaml="name: k")).name == "k"
+
+
+def test_the_guides_example_is_a_configuration_that_gives_every_field(tmp_path: Path) -> None:
+    guide = Path(__file__).resolve().parents[2] / "docs/card.md"
+    [example] = re.findall(r"^```yaml\n(.*?)^```$", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    config = read_config(project(tmp_path, agentengine_yaml=example) / "agentengine.yaml")
+    assert config.warnings == ()
+    empty = [field.name for field in fields(config) if not getattr(config, field.name)]
+    assert empty == ["warnings"]
+    assert "trusted" not in example
 
 
 def test_an_empty_configuration_makes_a_project_of_the_directorys_name(tmp_path: Path) -> None:
