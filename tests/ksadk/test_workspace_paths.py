@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ksadk.workspace import writing
 from ksadk.workspace.files import current_state
-from ksadk.workspace.paths import WorkspaceError, clean, is_protected, locate
+from ksadk.workspace.paths import WorkspaceError, check_writable_place, clean, is_protected, locate
+from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.tree import Walk
 
 
@@ -142,8 +145,12 @@ def test_an_absolute_path_to_something_outside_is_refused_unless_the_root_has_th
         (".git/hooks", True),
         (".GIT/Config", True),
         (".git", True),
-        (".git/HEAD", False),
-        (".git/configuration", False),
+        (".git/HEAD", True),
+        (".git/commondir", True),
+        (".git/config.worktree", True),
+        (".git/info/attributes", True),
+        (".git/modules/sub/hooks/post-checkout", True),
+        (".git/worktrees/x/gitdir", True),
         ("sub/agentengine.yaml", False),
         ("sub/KSADK.yaml", False),
         ("sub/.AgentEngine/x", True),
@@ -152,8 +159,10 @@ def test_an_absolute_path_to_something_outside_is_refused_unless_the_root_has_th
         ("src/.git/config", True),
         ("a/b/.Git/Hooks/post-merge", True),
         ("vendor/.git", True),
-        ("vendor/.git/HEAD", False),
-        ("vendor/.git/refs/config", False),
+        ("vendor/.git/HEAD", True),
+        ("vendor/.git/refs/config", True),
+        (".gitignore", False),
+        ("sub/.gitmodules", False),
         (".github/config", False),
     ],
 )
@@ -176,6 +185,104 @@ def test_a_link_does_not_open_a_protected_place(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError) as caught:
         locate(root, "inner/state")
     assert caught.value.code == "protected_path"
+
+
+def refused(root: Path, path: str, *, follow: bool = True) -> bool:
+    """Whether a tool may not change a place (with `follow` off, not delete it)."""
+    try:
+        check_writable_place(locate(root, path, follow=follow))
+    except WorkspaceError as error:
+        assert error.code == "protected_path"
+        return True
+    return False
+
+
+def test_a_protected_place_that_is_a_link_is_closed_under_its_real_name_too(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    for name in ("rg/hooks", "state/ui", "conf"):
+        (root / name).mkdir(parents=True)
+    (root / "conf/real.yaml").write_text("name: x\n")
+    (root / ".git").symlink_to("rg")
+    (root / "agentengine.yaml").symlink_to("middle.yaml")
+    (root / "middle.yaml").symlink_to("conf/real.yaml")
+    for path in ("rg/hooks/pre-commit", "rg/new", "rg", "conf/real.yaml", "middle.yaml", ".git", ".git/HEAD"):
+        assert refused(root, path), path
+        assert refused(root, path, follow=False), path
+    for path in ("conf/other.yaml", "rg2/hooks/pre-commit", "state/ui/x"):
+        assert not refused(root, path), path
+    (root / ".agentengine").symlink_to("state")
+    assert refused(root, "state/ui/x")
+    assert {entry.path for entry in Walk(root).entries(root, recursive=False)} >= {"conf", "rg"}
+    assert "state" not in {entry.path for entry in Walk(root).entries(root, recursive=False)}
+    (root / "agentengine.yaml").unlink()
+    (root / "agentengine.yaml").symlink_to("agentengine.yaml")
+    assert not refused(root, "conf/real.yaml")
+
+
+def test_a_bare_repository_is_one_of_gits_directories_under_any_name(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    subprocess.run(["git", "init", "-q", "--bare", str(root / "a/mirror")], check=True)
+    (root / "linked").mkdir()
+    (root / "linked/HEAD").write_text("ref: refs/heads/main\n")
+    (root / "linked/commondir").write_text("../a/mirror\n")
+    for path in (
+        "a/mirror/config", "a/mirror/hooks/post-receive", "a/mirror/HEAD", "a/mirror/info/attributes",
+        "linked/HEAD", "linked/config.worktree",
+    ):  # fmt: skip
+        assert refused(root, path), path
+    assert not refused(root, "a/config")
+    assert refused(root / "a/mirror", "config")
+    assert refused(root / "a/mirror/hooks", "pre-receive")
+
+
+@pytest.mark.parametrize(
+    ("there", "path"),
+    [
+        (("objects/", "refs/"), "evil/HEAD"),
+        (("objects/", "refs/"), "evil/head"),
+        (("HEAD", "refs/"), "evil/objects/info/x"),
+        (("HEAD", "objects/"), "evil/refs/x"),
+        (("HEAD",), "evil/commondir"),
+        (("commondir",), "evil/HEAD"),
+    ],
+)
+def test_no_write_completes_a_directory_that_git_takes_for_its_own(
+    tmp_path: Path, there: tuple[str, ...], path: str
+) -> None:
+    root = tmp_path.resolve()
+    for name in there[1:]:
+        _make(root / "evil", name)
+    (root / "evil").mkdir(exist_ok=True)
+    assert not refused(root, path)
+    _make(root / "evil", there[0])
+    assert refused(root, path)
+
+
+def _make(directory: Path, name: str) -> None:
+    if name.endswith("/"):
+        (directory / name).mkdir(parents=True)
+    else:
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_text("x")
+
+
+def test_what_is_written_beside_git_never_runs(tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    states = ReadStates.of_session(tmp_path / "reads", "", "default")
+    config = f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch {tmp_path}/ran\n"
+    writing.write_file(root, states, "evil/config", config)
+    for path in ("evil/objects/x", "evil/refs/x"):
+        writing.write_file(root, states, path, "")
+    for path, content in {
+        ".git/commondir": "../evil\n", ".git/config.worktree": config, ".git/config.lock": config,
+        ".git/HEAD": "ref: refs/heads/evil\n", ".git/info/attributes": "* filter=x\n",
+    }.items():  # fmt: skip
+        with pytest.raises(WorkspaceError) as caught:
+            writing.write_file(root, states, path, content)
+        assert caught.value.code == "protected_path"
+    subprocess.run(["git", "status"], cwd=root, check=True, capture_output=True)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_state_of_a_nested_project_is_neither_read_nor_shown(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,15 @@ from ksadk.settings import Settings
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
 
+_MAX_LINKS = 40
+"""In a chain of links; Linux follows no more."""
+
 PRIVATE = ".agentengine"
 """A directory that tools may neither write nor read nor see, at any depth."""
 
+GIT = ".git"
 PROTECTED_IN_ROOT = frozenset({"agentengine.yaml", "ksadk.yaml"})
-PROTECTED_IN_GIT = frozenset({"hooks", "config"})
-"""Places that tools may not write, those of git at any depth: they decide what other programs run."""
+"""Files that tools may not write; nor anything of git's: these places decide what other programs run."""
 
 
 class WorkspaceError(KsadkError, ValueError):
@@ -66,7 +68,7 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     shown = _from_root(root, path)
     entry = _entry(root, shown)
     place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
-    own = own_directories()
+    own = own_directories(root)
     if (
         is_private(shown)
         or is_private(place.relative)
@@ -103,30 +105,33 @@ def clean(path: str) -> str:
 
 
 def check_writable_place(place: Place) -> None:
-    """Raise `protected_path` if the path, or the file that it leads to, is one that tools may not change."""
-    for name in (place.shown, place.relative, relative_to(place.root, place.entry)):
-        if is_protected(name):
-            raise WorkspaceError(
-                f"{name} is protected: it decides what other programs run", code="protected_path",
-                hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
-            )  # fmt: skip
+    """Raise `protected_path` if the path, or the file that it leads to, is one that tools may not change.
+
+    Protected are the names of `is_protected`, what those in the root lead to where they are links, and what
+    is in a directory of git under another name (a bare repository), or would make a directory one.
+    """
+    name = next(filter(is_protected, (place.shown, place.relative, relative_to(place.root, place.entry))), "")
+    if not name and not any(
+        _is_gits(path) or _is_led_to(place.root, path) for path in (place.real, place.entry)
+    ):
+        return
+    raise WorkspaceError(
+        f"{name or place.shown} is protected: it decides what other programs run", code="protected_path",
+        hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
+    )  # fmt: skip
 
 
-def own_directories() -> tuple[Path, ...]:
+def own_directories(root: Path) -> tuple[Path, ...]:
     """Where this program keeps approvals and rules: closed to its tools, also inside a workspace."""
     settings = Settings.from_env()
-    return tuple(Path(os.path.realpath(path)) for path in (settings.state_dir(), settings.config_dir()))
+    own = (settings.state_dir(), settings.config_dir(), root / PRIVATE)
+    return tuple(Path(os.path.realpath(path)) for path in own)
 
 
 def is_protected(shown: str) -> bool:
-    """Whether a path from the root is protected, in any mix of capitals; `.git` as a file redirects git."""
+    """Whether a path from the root is protected by its name, in any mix of capitals."""
     parts = _folded(shown)
-    return (
-        PRIVATE in parts
-        or parts[0] in PROTECTED_IN_ROOT
-        or parts[-1] == ".git"
-        or any(name == ".git" and after in PROTECTED_IN_GIT for name, after in pairwise(parts))
-    )
+    return PRIVATE in parts or GIT in parts or parts[0] in PROTECTED_IN_ROOT
 
 
 def is_private(shown: str) -> bool:
@@ -228,6 +233,43 @@ def _outside(path: str, why: str, hint: str) -> WorkspaceError:
         f"workspace path must stay inside the workspace root: {path}: {why}", code="path_outside_workspace",
         hint=hint, path=path,
     )  # fmt: skip
+
+
+def _is_gits(path: Path) -> bool:
+    """Whether a path is inside a directory of git, above the root too, or would complete one."""
+    parts = path.parts
+    return any(part.casefold() == GIT for part in parts) or any(
+        _is_git_directory(Path(*parts[:count]), parts[count]) for count in range(1, len(parts))
+    )
+
+
+def _is_git_directory(directory: Path, name: str) -> bool:
+    """Whether git takes a directory for one of its own once `name` is in it.
+
+    git looks for HEAD, objects and refs; the last two may be where a file commondir says.
+    """
+    there = {
+        mark
+        for mark in ("HEAD", "commondir", "objects", "refs")
+        if mark.casefold() == name.casefold() or os.path.lexists(directory / mark)
+    }
+    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
+
+
+def _is_led_to(root: Path, path: Path) -> bool:
+    """Whether a protected name in the root is a link that leads to a path, or by way of it."""
+    for name in (*PROTECTED_IN_ROOT, GIT, PRIVATE):
+        link = root / name
+        for _ in range(_MAX_LINKS):
+            if path == link:
+                return True
+            if not link.is_symlink():
+                break
+            target = link.parent / link.readlink()
+            link = Path(os.path.realpath(target.parent)) / target.name
+        if path.is_relative_to(os.path.realpath(root / name)):
+            return True
+    return False
 
 
 def _folded(shown: str) -> tuple[str, ...]:

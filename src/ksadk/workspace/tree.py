@@ -11,9 +11,8 @@ from pathlib import Path
 
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
-from ksadk.workspace.paths import Place, WorkspaceError, is_private, own_directories, relative_to
+from ksadk.workspace.paths import GIT, Place, WorkspaceError, is_private, own_directories, relative_to
 
-GIT = ".git"
 _IGNORE_FILES = (".ignore", ".gitignore")
 _MAX_IGNORE_BYTES = 256 * 1024
 
@@ -80,7 +79,9 @@ class Walk:
         """What is in `start`, and with `recursive` below it too; a directory comes before its entries."""
         shown = relative_to(self.root, start)
         self._closed = frozenset(
-            relative_to(self.root, path) for path in own_directories() if path.is_relative_to(self.root)
+            relative_to(self.root, path)
+            for path in own_directories(self.root)
+            if path.is_relative_to(self.root)
         )
         # A stack of our own: a hostile tree is deeper than the interpreter's.
         stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
