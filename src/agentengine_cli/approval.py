@@ -290,12 +290,14 @@ class _KeyReader:
     def line(self, question: str) -> str:
         """A line of words. The line end that followed the key, if it did, is not the answer."""
         ready, _, _ = select.select([self._fd], [], [], 0.05)
-        first = self._byte() if ready else ""
+        words = os.read(self._fd, 1).strip() if ready else b""
         with self.released():
             sys.stderr.write(question)
             sys.stderr.flush()
-            rest = os.read(self._fd, 4096).decode("utf-8", "replace")
-        return (first.strip() + rest).strip()
+            # What came before the terminal read by lines is given without waiting for its end.
+            while not words.endswith(b"\n") and (more := os.read(self._fd, 4096)):
+                words += more
+        return words.decode("utf-8", "replace").strip()
 
     @contextmanager
     def released(self) -> Iterator[None]:

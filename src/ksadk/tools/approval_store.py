@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.errors import KsadkError
-from ksadk.tools.approvals import ApprovalRequest, State, plan_from_json, plan_to_json
+from ksadk.tools.approvals import ApprovalRequest, State, plan_from_json, plan_to_json, require_texts
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long a request stays after it was used, denied or expired: it holds the call's arguments."""
@@ -259,8 +259,9 @@ def _from_row(row: tuple[Any, ...]) -> ApprovalRequest:
             values[name] = os.fsdecode(values[name].encode("latin-1"))
         values["arguments"] = dict(json.loads(values["arguments"]))
         values["side_effects"] = tuple(json.loads(values["side_effects"]))
+        require_texts([*values["arguments"], *values["side_effects"]])
         values["plan"] = plan_from_json(values["plan"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreUnavailable(
             f"the approval request {values['id']} is damaged: {error}",
             hint="Something else has written to the file; move it away to start anew.",

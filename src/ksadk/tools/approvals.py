@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol, get_args
@@ -200,7 +200,7 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
 
 def iso(moment: float) -> str:
     """A time in UTC to the second, as RFC 3339 writes it."""
-    moment = min(moment, 253_402_300_799)  # the last second that the form can write
+    moment = min(max(moment, 0), 253_402_300_799)  # the last second that the form can write
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -265,7 +265,7 @@ def approval_interrupt_info_from_result(
     if isinstance(result, str):
         try:
             result = json.loads(result)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if not isinstance(result, Mapping) or result.get("approval_required") is not True:
         return None
@@ -290,7 +290,16 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str) -> Plan:
-    """A plan that the store kept."""
+    """A plan that the store kept; another text raises ValueError, TypeError, KeyError or AttributeError."""
     fields = json.loads(text)
     fields["details"] = tuple((label, value) for label, value in fields["details"])
-    return Plan(**fields)
+    plan = Plan(**fields)
+    require_texts([plan.summary, plan.where, plan.content_digest, plan.diff, *sum(plan.details, ())])
+    return plan
+
+
+def require_texts(values: Iterable[Any]) -> None:
+    """Raise TypeError where one is no text."""
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"text is expected, not {type(value).__name__}")

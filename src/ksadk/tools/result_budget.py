@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ksadk.errors import KsadkError
 from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 
@@ -88,12 +89,11 @@ def budget_tool_output(
     }
     if cut or len(text) > budget.persist_threshold_chars:
         name = _file_name(tool_name, field_name, metadata or {}, ".txt" if is_text else ".json")
-        path = result_path(budget.resolved_persist_dir, name)
         try:
+            path = result_path(budget.resolved_persist_dir, name)
             _write_private(path, text)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            output["persist_error"] = f"the full text was not kept: {path.parent}: {reason}"
+        except (KsadkError, OSError) as error:
+            output["persist_error"] = f"the full text was not kept: {_reason(error)}"
         else:
             mime_type = "text/plain" if is_text else "application/json"
             output["persisted"] = {"path": str(path), "mime_type": mime_type}
@@ -151,6 +151,13 @@ def _file_name(tool_name: str, field_name: str, metadata: Mapping[str, Any], suf
     parts = [_safe(str(call)) or _safe(tool_name), _safe(field_name)]
     # The random part keeps two results of one call apart, and the name from being guessed.
     return ".".join(part for part in parts if part) + f"-{secrets.token_hex(8)}{suffix}"
+
+
+def _reason(error: KsadkError | OSError) -> str:
+    if isinstance(error, KsadkError):  # a variable that names no directory
+        return error.message
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _safe(word: str) -> str:

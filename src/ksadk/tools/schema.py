@@ -21,6 +21,12 @@ RESERVED = frozenset(
 
 _SCALARS = frozenset({"int", "float", "str", "bool"})
 
+MAX_DEPTH = 100
+"""How deeply lists and objects are nested in arguments that are kept: what shows them recurses, too."""
+
+_MAX_INTEGER_BITS = 14_000
+"""Python writes no whole number of more than 4,300 digits; this bound is just below."""
+
 
 class Parameters:
     """The parameters of a tool's function.
@@ -112,14 +118,15 @@ class Parameters:
     def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Checked arguments as plain JSON values, with the defaults filled in: what is shown and hashed.
 
-        Raises `InvalidArguments` for what is nested deeper than Python's stack.
+        Raises `InvalidArguments` for what is nested deeper than `MAX_DEPTH`, and for other values that JSON
+        cannot hold.
         """
         try:
             return {name: plain(value) for name, value in self.filled(arguments).items()}
-        except RecursionError:
+        except RecursionError:  # inside an object of the caller's
             raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
         except ValueError as error:
-            raise InvalidArguments(f"{self.tool_name}: an argument has no form in JSON: {error}") from error
+            raise InvalidArguments(f"{self.tool_name}: an argument cannot be kept: {error}") from error
 
     def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Checked arguments with the defaults filled in, in the order of the signature."""
@@ -219,14 +226,19 @@ def _without_titles() -> Any:
     return WithoutTitles
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON holds it."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON holds it; `depth` is how deeply it is nested. Raises ValueError for what is too deep or
+    too large."""
+    if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS:
+        raise ValueError(f"a whole number of more than {_MAX_INTEGER_BITS} bits")
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
+    if depth > MAX_DEPTH:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [plain(item, depth + 1) for item in value]
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, bytes_mode="base64", fallback=repr)
