@@ -73,13 +73,17 @@ def _parse(path: Path) -> ast.Module:
             return ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise ProjectFileError(path, error.lineno, f"not Python: {error.msg}") from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise ProjectFileError(path, None, f"not Python: {error or 'nested too deeply'}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ProjectFileError(path, None, "not Python: nested too deeply") from error
+    except ValueError as error:
+        raise ProjectFileError(path, None, f"not Python: {error}") from error
 
 
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     """Each name that a module binds, with what it is bound to; of a repeated name the last one counts."""
-    for statement in body:
+    pending = body[::-1]  # a stack, since each `elif` is nested in the one before
+    while pending:
+        statement = pending.pop()
         match statement:
             case ast.Assign(targets=targets, value=value):
                 yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))
@@ -89,11 +93,15 @@ def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 yield name, statement
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from ((alias.asname or alias.name, statement) for alias in aliases)
-            case ast.If(test=test) if "__name__" in ast.dump(test):
+            case ast.If(test=test) if _asks_whether_it_is_run(test):
                 continue
             case ast.If() | ast.Try() | ast.With():
-                for field in ("body", "orelse", "finalbody"):
-                    yield from _bindings(getattr(statement, field, []))
+                for field in ("finalbody", "orelse", "body"):
+                    pending.extend(reversed(getattr(statement, field, [])))
+
+
+def _asks_whether_it_is_run(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
 def _framework(tree: ast.Module) -> Framework | None:
