@@ -13,11 +13,14 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from ksadk.errors import KsadkError
 from ksadk.tools.registry import Plan, Tool
 from ksadk.tools.schema import plain
+
+if TYPE_CHECKING:
+    from ksadk.tools.rules import Rule
 
 CLOCK_SLACK = 60
 """Seconds that the clock may step back without a request being taken for one from the future."""
@@ -128,9 +131,11 @@ class NotAllowed(KsadkError):
         code: str | None = None,
         reason: str = "",
         hint: str | None = None,
+        rule: Rule | None = None,
     ) -> None:
         super().__init__(message, code=code or outcome, hint=hint)
         self.outcome = outcome
+        self.rule = rule
         self.details = {
             "type": outcome,
             "approval_required": False,

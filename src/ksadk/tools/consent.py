@@ -44,7 +44,7 @@ SESSION_GRANT_SECONDS = 8 * 3600
 _NOTHING_PLANNED = hashlib.sha256(b"").hexdigest()
 _CANNOT_ASK_AGAIN = frozenset({"log_unavailable", "approval_expired", "approval_decided", "approval_used"})
 
-Judge = Callable[[Tool, Mapping[str, Any]], bool]
+Judge = Callable[[Tool, Mapping[str, Any]], object]
 """Raises when a rule denies the call; called again just before it runs."""
 
 

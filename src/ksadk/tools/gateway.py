@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ksadk.errors import KsadkError, SettingsError
 from ksadk.runtime_context import get_current_invocation_context_or_default, scoped
@@ -48,6 +48,17 @@ def __getattr__(name: str) -> Any:
 
         return getattr(approvals, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Judgement(NamedTuple):
+    """Whether somebody must be asked about a call, and the rule that decided so, if one did."""
+
+    ask: bool
+    rule: Rule | None = None
+
+
+_LET = Judgement(False)
+_ASK = Judgement(True)
 
 
 class ToolGateway:
@@ -103,8 +114,8 @@ class ToolGateway:
         try:
             tool = self.policed(tool)
             arguments = tool.parameters.check(tool.parameters.bind(args, kwargs))  # validate
-            asked = self._judge(tool, arguments)  # refuse
-            if asked or approval is not None:
+            judged = self._judge(tool, arguments)  # refuse
+            if judged.ask or approval is not None:
                 arguments = self._consent().obtain(tool, arguments, approval)  # preview, ask, check again
             trim = self._trimmer(tool)  # its settings are read first: a call that has run does not fail
             result = tool.func(**arguments)  # run
@@ -183,17 +194,17 @@ class ToolGateway:
             self._policed[tool] = replace(tool, policy=policy)
         return self._policed[tool]
 
-    def _judge(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Refuse what a rule denies; otherwise say whether somebody must be asked."""
+    def _judge(self, tool: Tool, arguments: Mapping[str, Any]) -> Judgement:
+        """Refuse what a rule denies; otherwise say whether somebody must be asked, and by which rule."""
         mode = self.approval_mode()
         needed = mode != "off" and tool_policy_requires_approval(tool.policy, approval_mode=mode)
         if not self._rules:
-            return needed
+            return _ASK if needed else _LET
         from ksadk.tools.rules import decide
 
         rule = decide(self._rules, tool.name, tool.parameters.canonical(arguments))
         if rule is None:
-            return needed
+            return _ASK if needed else _LET
         if rule.verdict == "deny":
             from ksadk.tools.approvals import NotAllowed
 
@@ -203,8 +214,9 @@ class ToolGateway:
                 tool,
                 reason=rule.reason,
                 hint="No approval lifts a deny rule; change the rule.",
+                rule=rule,
             )
-        return rule.verdict == "ask" and mode != "off"
+        return Judgement(rule.verdict == "ask" and mode != "off", rule)
 
     def _consent(self) -> Consent:
         from ksadk.tools.consent import Consent

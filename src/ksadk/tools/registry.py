@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from ksadk.errors import KsadkError, ToolDefinitionError
 from ksadk.tools import schema
@@ -48,6 +48,18 @@ class Plan:
     details: tuple[tuple[str, str], ...] = ()
 
 
+class Target(NamedTuple):
+    """What a call acts on, for the rules that are about it.
+
+    Each item is one file or URL, by every name that it has. Files: as named, cleaned, and where that really
+    leads, both relative to `root`, which is empty where the root is not known.
+    """
+
+    kind: Literal["path", "url"]
+    items: tuple[tuple[str, ...], ...]
+    root: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Tool:
     """One tool: what a model is told of it, how it is judged, and the function that does the work."""
@@ -58,6 +70,9 @@ class Tool:
     boundary: str
     policy: ToolPolicy = ToolPolicy()
     plan: Callable[..., Plan] | None = None
+    targets: Callable[[Mapping[str, Any]], Mapping[str, Target]] | None = None
+    """What a call with those arguments acts on, by the name that conditions of rules have for it. Without
+    effect; raises what makes it impossible."""
     enabled: Callable[[], bool] = field(default=lambda: True)
     large_fields: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +113,7 @@ def builtin(
     scopes: tuple[str, ...] = (),
     approval_exempt: bool = False,
     plan: Callable[..., Plan] | None = None,
+    targets: Callable[[Mapping[str, Any]], Mapping[str, Target]] | None = None,
     enabled: Callable[[], bool] = lambda: True,
     large_fields: tuple[str, ...] = (),
     **facts: Any,
@@ -112,7 +128,7 @@ def builtin(
         tool = Tool(
             name=func.__name__, func=func, group=group, boundary=boundary,
             policy=ToolPolicy(risk, side_effects, scopes, approval_exempt),
-            plan=plan, enabled=enabled, large_fields=large_fields, facts=facts,
+            plan=plan, targets=targets, enabled=enabled, large_fields=large_fields, facts=facts,
         )  # fmt: skip
         tool.parameters  # noqa: B018  # a signature that cannot be offered is refused here
         return publish(tool)
