@@ -8,13 +8,16 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ksadk.workspace.held import held, sync
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, check_writable_place, os_errors
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 LOCK_SECONDS = 10.0
+
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read_bytes(place: Place, limit: int = MAX_TEXT_BYTES) -> tuple[bytes, os.stat_result]:
@@ -22,8 +25,9 @@ def read_bytes(place: Place, limit: int = MAX_TEXT_BYTES) -> tuple[bytes, os.sta
 
     Raises `is_a_directory`, `not_a_regular_file`, `file_too_large`, and what the system says.
     """
-    with os_errors(place.shown):
-        descriptor = os.open(place.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    _check_not_root(place)
+    with os_errors(place.shown), held(place.root, place.real.parent) as parent:
+        descriptor = os.open(place.real.name, _LOOK, dir_fd=parent)
         try:
             state = os.fstat(descriptor)
             _check_regular(state, place.shown)
@@ -44,8 +48,7 @@ def current_state(place: Place) -> os.stat_result | None:
 
     Raises if the place cannot be written: a protected path, a directory, a FIFO, a read-only file.
     """
-    if place.is_root:
-        raise WorkspaceError("the workspace root is a directory", code="is_a_directory", path=place.shown)
+    _check_not_root(place)
     check_writable_place(place)
     with os_errors(place.shown):
         try:
@@ -81,29 +84,29 @@ def replace(place: Place, data: bytes) -> os.stat_result:
     The mode, and where possible the owner and the extended attributes, are those of the file replaced.
     Directories that are missing are made. Returns the new file's state.
     """
-    before = current_state(place)
-    with os_errors(place.shown):
-        place.real.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.real.parent / f".{secrets.token_hex(12)}.tmp"
+    current_state(place)
+    with os_errors(place.shown), held(place.root, place.real.parent, make=True) as parent:
+        temporary = f".{secrets.token_hex(12)}.tmp"
         try:
-            state = _write_new(temporary, data, place.real if before else None, before)
-            temporary.replace(place.real)
+            state = _write_new(parent, temporary, place.real.name, data)
+            os.replace(temporary, place.real.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
             raise
-        _sync_directory(place.real.parent)
+        sync(parent)
     return state
 
 
 def remove(place: Place) -> str:
     """Delete a file, a link (not what it leads to) or an empty directory; says which of them it was."""
     kind = removable(place)
-    with os_errors(place.shown):
+    with os_errors(place.shown), held(place.root, place.entry.parent) as parent:
         if kind == "directory":
-            place.entry.rmdir()
+            os.rmdir(place.entry.name, dir_fd=parent)
         else:
-            place.entry.unlink()
-        _sync_directory(place.entry.parent)
+            os.unlink(place.entry.name, dir_fd=parent)
+        sync(parent)
     return kind
 
 
@@ -154,6 +157,11 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
+def _check_not_root(place: Place) -> None:
+    if place.is_root:
+        raise WorkspaceError("the workspace root is a directory", code="is_a_directory", path=place.shown)
+
+
 def _check_regular(state: os.stat_result, shown: str) -> None:
     if stat.S_ISDIR(state.st_mode):
         raise WorkspaceError(
@@ -164,22 +172,26 @@ def _check_regular(state: os.stat_result, shown: str) -> None:
         raise WorkspaceError(f"{shown} is not a regular file", code="not_a_regular_file", path=shown)
 
 
-def _write_new(
-    temporary: Path, data: bytes, old: Path | None, before: os.stat_result | None
-) -> os.stat_result:
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-    )
-    with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
+def _write_new(parent: int, temporary: str, name: str, data: bytes) -> os.stat_result:
+    """Write a new file that shall take the place of `name` in a held directory, if that is there."""
+    try:
+        before = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        before = None
+    # Never wider than the file replaced, whose mode the file system may not let us set.
+    mode = 0o666 if before is None else before.st_mode & 0o777
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(temporary, flags, mode, dir_fd=parent), "wb") as file:  # noqa: PTH123  # of a descriptor
         file.write(data)
         file.flush()
-        if old is not None and before is not None:
-            _copy_ownership(old, descriptor, before)
-        os.fsync(descriptor)
-        return os.fstat(descriptor)
+        if before is not None:
+            _copy_ownership(before, file.fileno())
+            _copy_attributes(parent, name, file.fileno())
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
 
 
-def _copy_ownership(old: Path, descriptor: int, before: os.stat_result) -> None:
+def _copy_ownership(before: os.stat_result, descriptor: int) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         try:
@@ -187,17 +199,20 @@ def _copy_ownership(old: Path, descriptor: int, before: os.stat_result) -> None:
         except PermissionError:
             pass  # only root can give a file away; the writer owns it then
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-    if hasattr(os, "listxattr"):
-        for name in os.listxattr(old):
+
+
+def _copy_attributes(parent: int, name: str, descriptor: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        old = os.open(name, _LOOK, dir_fd=parent)
+    except PermissionError:
+        return  # a file that may be written but not read
+    try:
+        for attribute in os.listxattr(old):
             try:
-                os.setxattr(descriptor, name, os.getxattr(old, name))
+                os.setxattr(descriptor, attribute, os.getxattr(old, attribute))
             except OSError:
                 pass  # the security module's own attributes are not ours to set
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        os.close(old)
