@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pexpect
@@ -18,6 +20,21 @@ Asked = Callable[..., dict[str, Any]]
 """A call that nobody is there to approve; returns the request of its envelope."""
 
 QUESTION = "approve\\? "
+
+EDIT = ("workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", ".")
+"""A risky call on the fixture `file`, which holds BEFORE, and AFTER once it has run."""
+BEFORE, AFTER = "one\ntwo\nthree\n", "one\n2\nthree\n"
+
+TO_ZWEI = 'file.write_text(file.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))'
+"""What an `editor` does to the arguments of EDIT, which then leave EDITED."""
+EDITED = "one\nzwei\nthree\n"
+
+
+def editor(script: str) -> str:
+    """The VISUAL of an editor that runs a line of Python, in which `file` is the path of what it edits."""
+    program = Path("editor.py").absolute()
+    program.write_text(f"import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n{script}\n")
+    return f"{sys.executable} {program}"
 
 
 def ended(child: pexpect.spawn[str]) -> tuple[int, str]:

@@ -8,10 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import QUESTION, Asked, Run, Spawn, ended
-
-EDIT = ("workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", ".")
-BEFORE, AFTER = "one\ntwo\nthree\n", "one\n2\nthree\n"
+from support import AFTER, BEFORE, EDIT, EDITED, QUESTION, TO_ZWEI, Asked, Run, Spawn, editor, ended
 
 
 def approve(terminal: Spawn, request_id: str, key: str = "y") -> int:
@@ -138,14 +135,7 @@ def test_edited_elsewhere_the_stored_call_is_the_edited_one(
     agentengine: Run, terminal: Spawn, asked: Asked, file: Path
 ) -> None:
     request = asked(*EDIT)
-    editor = Path("editor.py")
-    editor.write_text(
-        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
-    )
-    child = terminal(
-        "approvals", "approve", request["id"], "--edit", VISUAL=f"{sys.executable} {editor.absolute()}"
-    )
+    child = terminal("approvals", "approve", request["id"], "--edit", VISUAL=editor(TO_ZWEI))
     child.expect(QUESTION)
     child.send("y")
     assert ended(child)[0] == 0
@@ -153,7 +143,7 @@ def test_edited_elsewhere_the_stored_call_is_the_edited_one(
         "the first arguments were not approved"
     )
     assert agentengine("workspace", "edit", "--approval", request["id"]).returncode == 0
-    assert file.read_text() == "one\nzwei\nthree\n"
+    assert file.read_text() == EDITED
 
 
 def test_q_at_another_terminal_leaves_the_request_waiting(terminal: Spawn, asked: Asked, file: Path) -> None:
@@ -198,22 +188,16 @@ def test_a_request_is_edited_from_anywhere(
 ) -> None:
     request = asked(*EDIT)
     here = Path.cwd()
-    editor = here / "editor.py"
-    editor.write_text(
-        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
-    )
+    visual = editor(TO_ZWEI)
     monkeypatch.chdir("/")
-    child = terminal(
-        "approvals", "approve", request["id"], "--edit", VISUAL=f"{sys.executable} {editor}", NO_COLOR="1"
-    )
+    child = terminal("approvals", "approve", request["id"], "--edit", VISUAL=visual, NO_COLOR="1")
     child.expect(QUESTION)
     assert "+zwei" in child.before
     child.send("y")
     assert ended(child)[0] == 0
     monkeypatch.chdir(here)
     assert agentengine("workspace", "edit", "--approval", request["id"]).returncode == 0
-    assert file.read_text() == "one\nzwei\nthree\n"
+    assert file.read_text() == EDITED
 
 
 def test_what_has_changed_is_told_before_anyone_approves_it(

@@ -7,10 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from support import QUESTION, Run, Spawn, ended
-
-EDIT = ("workspace", "edit", "f.txt", "--old", "two", "--new", "2", "--root", ".")
-BEFORE, AFTER = "one\ntwo\nthree\n", "one\n2\nthree\n"
+from support import AFTER, BEFORE, EDIT, EDITED, QUESTION, TO_ZWEI, Run, Spawn, editor, ended
 
 
 def test_y_applies_what_the_diff_showed(terminal: Spawn, file: Path) -> None:
@@ -83,12 +80,7 @@ def test_s_lets_exactly_this_call_through_until_the_session_ends(terminal: Spawn
 
 
 def test_e_edits_the_arguments_and_shows_them_again(terminal: Spawn, file: Path, agentengine: Run) -> None:
-    editor = Path("editor.py")
-    editor.write_text(
-        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        'p.write_text(p.read_text().replace(\'"new_text": "2"\', \'"new_text": "zwei"\'))\n'
-    )
-    child = terminal(*EDIT, VISUAL=f"{sys.executable} {editor.absolute()}", NO_COLOR="1")
+    child = terminal(*EDIT, VISUAL=editor(TO_ZWEI), NO_COLOR="1")
     child.expect(QUESTION)
     child.send("e")
     child.expect(QUESTION)
@@ -96,16 +88,14 @@ def test_e_edits_the_arguments_and_shows_them_again(terminal: Spawn, file: Path,
     assert file.read_text() == BEFORE
     child.send("y")
     assert ended(child)[0] == 0
-    assert file.read_text() == "one\nzwei\nthree\n"
+    assert file.read_text() == EDITED
     [kept] = json.loads(agentengine("approvals", "list", "--all", "--json").stdout)["requests"]
     assert kept["edited"] is True
     assert kept["arguments"]["new_text"] == "zwei"
 
 
 def test_edited_arguments_that_cannot_work_are_asked_about_again(terminal: Spawn, file: Path) -> None:
-    editor = Path("editor.py")
-    editor.write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('{\"path\": 3}')\n")
-    child = terminal(*EDIT, VISUAL=f"{sys.executable} {editor.absolute()}", NO_COLOR="1")
+    child = terminal(*EDIT, VISUAL=editor("file.write_text('{\"path\": 3}')"), NO_COLOR="1")
     child.expect(QUESTION)
     child.send("e")
     child.expect("the edited arguments do not work")
