@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +18,8 @@ import pytest
 from ksadk.workspace import files
 from ksadk.workspace.held import held
 from ksadk.workspace.paths import Place, WorkspaceError, locate
+
+NOBODY = 65_534
 
 
 @pytest.fixture
@@ -106,3 +111,50 @@ def _swapping(directory: Path, outside: Path) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+# A file system that cannot do everything
+
+
+@pytest.fixture
+def commoner() -> Iterator[Path]:
+    """A root that belongs to a user whom modes bind; the test runs as that user."""
+    directory = Path(tempfile.mkdtemp(prefix="root", dir="/tmp")).resolve()
+    am_root = os.geteuid() == 0
+    if am_root:
+        os.chown(directory, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    try:
+        yield directory
+    finally:
+        if am_root:
+            os.seteuid(0)
+        shutil.rmtree(directory)
+
+
+def test_what_was_done_in_a_directory_that_cannot_be_read_is_done(commoner: Path) -> None:
+    (commoner / "d/empty").mkdir(parents=True)
+    (commoner / "d").chmod(0o300)
+    try:
+        files.replace(locate(commoner, "d/f"), b"one")
+        assert files.read_bytes(locate(commoner, "d/f"))[0] == b"one"
+        files.replace(locate(commoner, "d/f"), b"two")
+        files.replace(locate(commoner, "d/new/f"), b"three")
+        assert files.remove(locate(commoner, "d/f")) == "file"
+        assert files.remove(locate(commoner, "d/empty")) == "directory"
+    finally:
+        (commoner / "d").chmod(0o700)
+    assert [path.name for path in (commoner / "d").iterdir()] == ["new"]
+    assert (commoner / "d/new/f").read_bytes() == b"three"
+
+
+def test_a_directory_that_cannot_be_synchronised_makes_no_failure(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.replace(locate(root, "f"), b"x")
+    assert files.remove(locate(root, "f")) == "file"
