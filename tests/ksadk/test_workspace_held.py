@@ -158,3 +158,54 @@ def test_a_directory_that_cannot_be_synchronised_makes_no_failure(
     monkeypatch.setattr(os, "fsync", fsync)
     files.replace(locate(root, "f"), b"x")
     assert files.remove(locate(root, "f")) == "file"
+
+
+@pytest.mark.parametrize(
+    ("call", "number"), [("listxattr", errno.ENOTSUP), ("fchmod", errno.EPERM), ("fchown", errno.EPERM)]
+)
+def test_a_file_system_without_modes_or_attributes_is_written_to(
+    root: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (root / "f").write_bytes(b"old")
+    (root / "f").chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(root / "f", NOBODY, NOBODY)
+    monkeypatch.setattr(os, call, refuse)
+    files.replace(locate(root, "f"), b"new")
+    assert (root / "f").read_bytes() == b"new"
+    assert stat.S_IMODE((root / "f").stat().st_mode) == 0o600
+
+
+def test_a_file_that_can_be_written_but_not_read_is_replaced(commoner: Path) -> None:
+    (commoner / "f").touch(0o200)
+    files.replace(locate(commoner, "f"), b"new")
+    assert stat.S_IMODE((commoner / "f").stat().st_mode) == 0o200
+
+
+def test_a_write_keeps_the_extended_attributes(root: Path) -> None:
+    (root / "f").write_bytes(b"old")
+    try:
+        os.setxattr(root / "f", "user.note", b"kept")
+    except (AttributeError, OSError):
+        pytest.skip("this file system has no attributes")
+    files.replace(locate(root, "f"), b"new")
+    assert os.getxattr(root / "f", "user.note") == b"kept"
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_no_temporary_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (root / "f").write_bytes(b"old")
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(WorkspaceError) as caught:
+        files.replace(locate(root, "f"), b"new")
+    assert caught.value.code == "no_space"
+    assert [path.name for path in root.iterdir()] == ["f"]
+    assert (root / "f").read_bytes() == b"old"

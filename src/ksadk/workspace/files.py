@@ -198,7 +198,10 @@ def _copy_ownership(before: os.stat_result, descriptor: int) -> None:
             os.fchown(descriptor, before.st_uid, before.st_gid)
         except PermissionError:
             pass  # only root can give a file away; the writer owns it then
-    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+    try:
+        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+    except OSError:
+        pass  # a file system without modes
 
 
 def _copy_attributes(parent: int, name: str, descriptor: int) -> None:
@@ -208,11 +211,16 @@ def _copy_attributes(parent: int, name: str, descriptor: int) -> None:
         old = os.open(name, _LOOK, dir_fd=parent)
     except PermissionError:
         return  # a file that may be written but not read
-    try:
-        for attribute in os.listxattr(old):
+    with open(old, "rb") as file:  # noqa: PTH123  # of a descriptor
+        for attribute in _attributes(file.fileno()):
             try:
-                os.setxattr(descriptor, attribute, os.getxattr(old, attribute))
+                os.setxattr(descriptor, attribute, os.getxattr(file.fileno(), attribute))
             except OSError:
                 pass  # the security module's own attributes are not ours to set
-    finally:
-        os.close(old)
+
+
+def _attributes(descriptor: int) -> list[str]:
+    try:
+        return os.listxattr(descriptor)
+    except OSError:
+        return []  # a file system without attributes
