@@ -22,7 +22,7 @@ from ksadk.tools.approvals import ApprovalRequest, State, plan_from_json, plan_t
 KEPT_SECONDS = 7 * 24 * 3600
 """How long a request stays after it was used, denied or expired: it holds the call's arguments."""
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE requests (
     id TEXT PRIMARY KEY, project TEXT NOT NULL, account_id TEXT NOT NULL, session_id TEXT NOT NULL,
@@ -38,6 +38,16 @@ CREATE TABLE session_grants (
     PRIMARY KEY (session_key, project, account_id, tool_name, place, arguments_digest)
 ) STRICT;
 """
+_LOG_SCHEMA = """
+CREATE TABLE log_head (
+    id INTEGER PRIMARY KEY CHECK (id = 1), lines INTEGER NOT NULL, size INTEGER NOT NULL, hash TEXT NOT NULL,
+    first INTEGER NOT NULL
+) STRICT;
+CREATE TABLE log_files (
+    last INTEGER PRIMARY KEY, size INTEGER NOT NULL, hash TEXT NOT NULL, first INTEGER NOT NULL
+) STRICT;
+"""
+"""What the decision log keeps beside its files: see `ksadk.tools.decision_log`."""
 _COLUMNS = (
     "id", "project", "account_id", "session_id", "workspace_root", "tool_name", "arguments",
     "arguments_digest", "risk_level", "side_effects", "plan", "created_at", "expires_at", "state",
@@ -170,6 +180,10 @@ class ApprovalStore:
             )
             return found.fetchone() is not None
 
+    def transaction(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """One transaction for what else is kept in the file; whoever else would write waits meanwhile."""
+        return self._transaction()
+
     def _get(self, db: sqlite3.Connection, request_id: str) -> ApprovalRequest:
         row = db.execute(
             f"SELECT {', '.join(_COLUMNS)} FROM requests WHERE id = ?", (_storable(request_id),)
@@ -218,9 +232,11 @@ class ApprovalStore:
                 f"{self.path} was written by a newer version of this program",
                 hint="Upgrade agentengine-cli, or set XDG_STATE_HOME to another directory.",
             )
-        if version < 1:
-            for statement in _SCHEMA.split(";\n"):
-                db.execute(statement)
+        for number, schema in enumerate((_SCHEMA, _LOG_SCHEMA), start=1):
+            if version < number:
+                for statement in schema.split(";\n"):
+                    db.execute(statement)
+        if version < _VERSION:
             db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def _unavailable(self, error: Exception) -> StoreUnavailable:

@@ -1,0 +1,240 @@
+"""The decision log: one line for each decision and result, appended, each with the hash of the line before.
+
+The number, the place and the hash of the last line are kept beside the file, in the approval store, whose
+write lock makes processes take turns. A process that is killed between the two leaves a line that the store
+does not know, or a part of one; the next that writes adopts or cuts it, and writes a line that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ksadk.tools.approval_store import ApprovalStore
+from ksadk.tools.log_lines import (
+    CURRENT,
+    NOTHING,
+    LogUnavailable,
+    NoLine,
+    decode,
+    encode,
+    log_files,
+    open_to_read,
+    raw_lines,
+    rotated_name,
+)
+
+ROTATION_BYTES = 16 * 1024 * 1024
+"""The size from which on a file is put aside and the next one begun."""
+
+_MAX_TAIL = 4 * 1024 * 1024
+"""How much behind the last known line is looked through for lines to adopt."""
+
+
+class Head(NamedTuple):
+    """Where the log ends: its last line's number and hash, the size of the current file up to there, and the
+    number that the first line of that file has."""
+
+    lines: int = 0
+    size: int = 0
+    hash: str = NOTHING
+    first: int = 1
+
+
+class DecisionLog:
+    """The log of one user, in the directory `log` beside the store; the files are 0600 in a directory 0700.
+
+    rotation_bytes: the size from which on a new file is begun.
+    """
+
+    def __init__(self, store: ApprovalStore, *, rotation_bytes: int = ROTATION_BYTES) -> None:
+        self.directory = store.path.parent / "log"
+        self.path = self.directory / CURRENT
+        self._store = store
+        self._rotation_bytes = rotation_bytes
+
+    def append(self, fields: Mapping[str, Any]) -> int:
+        """Write one line, with its number, the time and the hashes around `fields`; returns its number.
+
+        It is on the disk when this returns. Raises `log_unavailable` where it cannot be.
+        """
+        with self._store.transaction() as db:
+            recorded = read_head(db)
+            try:
+                head = self._write(db, recorded, fields)
+            except OSError as error:
+                raise LogUnavailable(
+                    f"the decision log {self.path} cannot be written: {error.strerror}",
+                    hint="See to that file, its directory and the room on its disk.",
+                ) from error
+            _save_head(db, head)
+        return head.lines
+
+    def _write(self, db: sqlite3.Connection, recorded: Head | None, fields: Mapping[str, Any]) -> Head:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        head = self._after_half_a_rotation(db, recorded) if recorded else self._found_head()
+        with _opened(self.path) as file:
+            caught_up, remarks = _catch_up(file, head)
+        if recorded is None and head.lines:
+            remarks.insert(0, f"the store had no record of this log; it goes on behind line {head.lines}")
+        # A file that needed mending is not rotated at once: its name would not be the one that the store
+        # expects after a kill.
+        if not remarks and caught_up.size >= self._rotation_bytes:
+            caught_up = self._rotate(db, caught_up)
+        with _opened(self.path) as file:
+            for remark in remarks:
+                caught_up = _add(file, caught_up, self._store.now(), {"event": "repair", "found": remark})
+            caught_up = _add(file, caught_up, self._store.now(), fields)
+            os.fsync(file)
+        if caught_up.first == caught_up.lines:
+            self._keep_names()
+        return caught_up
+
+    def _after_half_a_rotation(self, db: sqlite3.Connection, head: Head) -> Head:
+        """The head, where a process was killed after it had put the file aside."""
+        if not head.size or not (self.directory / rotated_name(head.lines)).exists():
+            return head
+        return _begin_file(db, head)
+
+    def _rotate(self, db: sqlite3.Connection, head: Head) -> Head:
+        os.rename(self.path, self.directory / rotated_name(head.lines))
+        return _begin_file(db, head)
+
+    def _keep_names(self) -> None:
+        """Make sure that a new file, and the new name of the one before, outlive a loss of power."""
+        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _found_head(self) -> Head:
+        """The head that the newest file tells of, where the store was lost."""
+        for file in reversed(log_files(self.directory)):
+            first, last, size = 0, None, 0
+            with open_to_read(file.path) as stream:
+                for raw in raw_lines(stream):
+                    try:
+                        line = decode(raw.removesuffix(b"\n"))
+                    except NoLine:
+                        continue
+                    first, last, size = first or line.number, line, stream.tell()
+            if last is not None:
+                begun = last.number + 1 if file.last else first
+                return Head(last.number, 0 if file.last else size, last.hash, begun)
+        return Head()
+
+
+def read_head(db: sqlite3.Connection) -> Head | None:
+    """What the store knows of the log, or None where it knows nothing."""
+    row = db.execute("SELECT lines, size, hash, first FROM log_head").fetchone()
+    return None if row is None else Head(*row)
+
+
+def rotated_files(db: sqlite3.Connection) -> dict[int, Head]:
+    """What the store knows of each file that was put aside, by the number of its last line."""
+    rows = db.execute("SELECT last, size, hash, first FROM log_files")
+    return {row[0]: Head(*row) for row in rows}
+
+
+def _save_head(db: sqlite3.Connection, head: Head) -> None:
+    db.execute("INSERT OR REPLACE INTO log_head (id, lines, size, hash, first) VALUES (1, ?, ?, ?, ?)", head)
+
+
+def _begin_file(db: sqlite3.Connection, head: Head) -> Head:
+    db.execute("INSERT OR REPLACE INTO log_files (last, size, hash, first) VALUES (?, ?, ?, ?)", head)
+    return Head(head.lines, 0, head.hash, head.lines + 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The current file, to be read and appended to; made where there is none."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(path, flags, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        yield file
+    finally:
+        os.close(file)
+
+
+def _catch_up(file: int, head: Head) -> tuple[Head, list[str]]:
+    """The head at the end of the file, and what is to be said of a file that does not end where the store
+    says. Whole lines behind the head that follow on it are adopted, a part of a line is cut off; anything else
+    is left for `verify` to find."""
+    size = os.fstat(file).st_size
+    if size == head.size:
+        return head, []
+    if size < head.size:
+        remark = f"the file ended at byte {size}, and the store knows {head.size} bytes of it"
+        return head._replace(size=_end_line(file, size)), [remark]
+    tail = os.pread(file, _MAX_TAIL, head.size)
+    adopted = _adopted(tail, head)
+    remarks = []
+    if adopted.lines > head.lines:
+        remarks.append(f"the store did not know of {_lines(head.lines + 1, adopted.lines)}; adopted")
+    rest = tail[adopted.size - head.size :]
+    if not rest:
+        return adopted, remarks
+    if b"\n" not in rest and head.size + len(tail) == size:
+        os.ftruncate(file, adopted.size)
+        remarks.append(f"a part of a line behind line {adopted.lines} was cut off: {len(rest)} bytes")
+        return adopted, remarks
+    remarks.append(
+        f"{size - adopted.size} bytes that do not follow on line {adopted.lines} were found; left as they are"
+    )
+    return adopted._replace(size=_end_line(file, size)), remarks
+
+
+def _adopted(tail: bytes, head: Head) -> Head:
+    """The head behind the lines of a tail that follow on it."""
+    for raw in io.BytesIO(tail):
+        try:
+            line = decode(raw.removesuffix(b"\n"))
+        except NoLine:
+            break
+        if not raw.endswith(b"\n") or (line.number, line.before) != (head.lines + 1, head.hash):
+            break
+        head = Head(line.number, head.size + len(raw), line.hash, head.first)
+    return head
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _end_line(file: int, size: int) -> int:
+    """Let what is written next begin a line; returns the size of the file then."""
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        return size + os.write(file, b"\n")
+    return size
+
+
+def _add(file: int, head: Head, moment: float, fields: Mapping[str, Any]) -> Head:
+    """Write a line at the end of the file, whole or not at all; returns the head behind it."""
+    number = head.lines + 1
+    line, digest = encode({"n": number, "time": _utc(moment), **fields, "prev": head.hash})
+    left = memoryview(line)
+    try:
+        while left:
+            left = left[os.write(file, left) :]
+    except OSError:
+        os.ftruncate(file, head.size)
+        raise
+    return Head(number, head.size + len(line), digest, head.first)
+
+
+def _utc(moment: float) -> str:
+    """A time in UTC to the millisecond, as RFC 3339 writes it."""
+    milliseconds = round(moment * 1000)
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
+    return f"{whole}.{milliseconds % 1000:03d}Z"
