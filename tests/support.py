@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pexpect
+import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 """`agentengine("tools", "list", stdin="...", SOME_VARIABLE="...")`, in a process of its own."""
@@ -43,3 +46,12 @@ def ended(child: pexpect.spawn[str]) -> tuple[int, str]:
     printed = child.before or ""
     child.close()
     return child.exitstatus, printed.replace("\r\n", "\n")
+
+
+def unprivileged() -> list[str]:
+    """What to put before a command so that file modes hold for it, though root runs the tests."""
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("root reads everything, and there is no setpriv to take that from it")
+    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]

@@ -13,7 +13,7 @@ from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 from ksadk.a2a.card import build_agent_card, check_base_url
 from ksadk.errors import KsadkError
-from ksadk.project_files import find_config
+from ksadk.project_files import find_config, is_directory
 
 if TYPE_CHECKING:
     from ksadk.a2a.check import Finding
@@ -111,7 +111,7 @@ def card(
 
 def _told(path: Path, name: str | None, url: str | None) -> dict[str, Any]:
     """What the project tells of its card: with name and URL given, only what its configuration says."""
-    if not path.is_dir():
+    if not is_directory(path):
         raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
     if name is None or url is None:
         from ksadk.a2a.project import detect_project

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from ksadk.errors import KsadkError
@@ -23,7 +25,37 @@ class ProjectFileError(KsadkError, ValueError):
 def find_config(directory: Path) -> Path | None:
     """The project's `agentengine.yaml`, else its `ksadk.yaml`, else None."""
     paths = (directory / name for name in CONFIG_NAMES)
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in paths if is_file(path)), None)
+
+
+def has_kind(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether what a path leads to is of a kind: `stat.S_ISREG`, say.
+
+    False where nothing is there; `OSError` where the system does not tell.
+    """
+    try:
+        return kind(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except ValueError:  # a character that no path has
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether a project's file is there, which a directory that may not be searched does not tell."""
+    return _looked_at(path, stat.S_ISREG)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a project's directory is there."""
+    return _looked_at(path, stat.S_ISDIR)
+
+
+def _looked_at(path: Path, kind: Callable[[int], bool]) -> bool:
+    try:
+        return has_kind(path, kind)
+    except OSError as error:
+        raise ProjectFileError(path, None, f"cannot be read: {error.strerror}") from error
 
 
 def read_file(path: Path) -> bytes:

@@ -1,10 +1,15 @@
 """What a stranger's project can hold to make detection fail or hang; each is told, or simply read."""
 
+import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support import unprivileged
 
-from ksadk.a2a.project import detect_project
+from ksadk.a2a.project import ProjectNotFoundError, detect_project
 from ksadk.project_files import ProjectFileError
 
 
@@ -40,3 +45,45 @@ def test_of_a_name_bound_again_in_a_branch_the_last_one_counts(tmp_path: Path) -
 def test_an_expression_nested_too_deeply_is_told_in_words(tmp_path: Path, expression: str) -> None:
     directory = project(tmp_path, "agent.py", f"agent={expression}")
     assert refusal(directory) == f"{directory / 'agent.py'}: not Python: nested too deeply"
+
+
+def test_a_path_that_the_system_does_not_take_is_told(tmp_path: Path) -> None:
+    directory = tmp_path / ("a" * 3000)
+    assert refusal(directory) == f"{directory}: cannot be read: File name too long"
+
+
+@pytest.mark.parametrize("name", ["agentengine.yaml", "langgraph.json", "pyproject.toml", "agent.py"])
+def test_a_file_behind_links_in_a_loop_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to(name)
+    words = os.strerror(errno.ELOOP)
+    assert refusal(tmp_path) == f"{tmp_path / name}: cannot be read: {words}"
+
+
+def test_a_link_that_leads_nowhere_is_no_file(tmp_path: Path) -> None:
+    directory = project(tmp_path, "main.py", "")
+    (directory / "agentengine.yaml").symlink_to("gone")
+    assert detect_project(directory).config is None
+
+
+@pytest.mark.parametrize("options", [[], ["--name", "n"], ["--name", "n", "--url", "https://n"]])
+def test_a_directory_that_may_not_be_searched_is_told(tmp_path: Path, options: list[str]) -> None:
+    directory = project(tmp_path, "main.py", "")
+    directory.chmod(0o400)
+    done = subprocess.run(
+        [*unprivileged(), sys.executable, "-m", "agentengine_cli", "a2a", "card", directory, *options],
+        capture_output=True,
+        text=True,
+    )
+    directory.chmod(0o700)
+    assert done.returncode == 1
+    assert f"error: {directory}/agentengine.yaml: cannot be read: Permission denied" in done.stderr
+
+
+def test_below_a_directory_without_an_agent_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/agentengine.yaml").symlink_to("agentengine.yaml")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/agent.py").write_text("agent = 1", encoding="utf-8")
+    with pytest.raises(ProjectNotFoundError) as caught:
+        detect_project(tmp_path)
+    assert "There is one in b" in str(caught.value.hint)

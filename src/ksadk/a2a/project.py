@@ -19,7 +19,14 @@ from typing import Any
 from ksadk.a2a.source import read_source, usual_names
 from ksadk.config_file import Framework, ProjectConfig, load_config
 from ksadk.errors import KsadkError
-from ksadk.project_files import CONFIG_NAMES, ProjectFileError, find_config, read_text
+from ksadk.project_files import (
+    CONFIG_NAMES,
+    ProjectFileError,
+    find_config,
+    is_directory,
+    is_file,
+    read_text,
+)
 
 ENTRY_FILES = ("agent.py", "main.py", "app.py")
 
@@ -93,7 +100,7 @@ def detect_project(directory: str | Path, *, lenient: bool = False) -> Project:
     and a broken file becomes one of `warnings`, unless it is agentengine.yaml.
     """
     directory = Path(directory)
-    if not directory.is_dir():
+    if not is_directory(directory):
         raise ProjectNotFoundError(
             f"{directory} is no directory", hint="Give the directory of an agent's project."
         )
@@ -129,7 +136,7 @@ def _read(tell: Callable[[], _Facts | None], broken: list[str] | None) -> _Facts
 
 def _not_found(directory: Path) -> ProjectNotFoundError:
     files = (*CONFIG_NAMES, "langgraph.json", "pyproject.toml", *ENTRY_FILES)
-    there = [name for name in files if (directory / name).is_file()]
+    there = [name for name in files if is_file(directory / name)]
     why = [
         f"nothing in {name} is an agent (no {_either(usual_names(directory / name))} at its top level)"
         for name in there
@@ -167,11 +174,14 @@ def _agent_below(directory: Path) -> Path | None:
 
 
 def _holds_agent(directory: Path) -> bool:
-    if find_config(directory) or (directory / "langgraph.json").is_file():
-        return True
+    try:
+        if find_config(directory) or is_file(directory / "langgraph.json"):
+            return True
+    except ProjectFileError:
+        return False
     for path in (directory / name for name in ENTRY_FILES):
         try:
-            if path.is_file() and path.stat().st_size <= _LARGEST_SOURCE and read_source(path):
+            if is_file(path) and path.stat().st_size <= _LARGEST_SOURCE and read_source(path):
                 return True
         except ProjectFileError:
             continue
@@ -190,7 +200,7 @@ def _of_config(config: ProjectConfig | None) -> _Facts | None:
 
 def _langgraph(directory: Path) -> _Facts | None:
     path = directory / "langgraph.json"
-    if not path.is_file():
+    if not is_file(path):
         return None
     try:
         value = json.loads(read_text(path))
@@ -210,7 +220,7 @@ def _langgraph(directory: Path) -> _Facts | None:
 
 def _pyproject(directory: Path) -> _Facts | None:
     path = directory / "pyproject.toml"
-    if not path.is_file():
+    if not is_file(path):
         return None
     import tomllib
 
@@ -248,7 +258,7 @@ def _source(directory: Path, told: _Facts, config: ProjectConfig | None) -> _Fac
         entries = [(path, facts)]
     else:
         paths = (directory / name for name in ENTRY_FILES)
-        entries = [(path, read_source(path, told.variable)) for path in paths if path.is_file()]
+        entries = [(path, read_source(path, told.variable)) for path in paths if is_file(path)]
     for path, facts in entries:
         if facts is not None:
             entry = path.relative_to(directory).as_posix()
