@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +78,10 @@ class DecisionLog:
             _save_head(db, head)
         return head.lines
 
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """What is kept beside the files; nobody writes to the log meanwhile."""
+        return self._store.transaction()
+
     def _write(self, db: sqlite3.Connection, recorded: Head | None, fields: Mapping[str, Any]) -> Head:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         head = self._after_half_a_rotation(db, recorded) if recorded else self._found_head()
@@ -105,7 +109,7 @@ class DecisionLog:
         return _begin_file(db, head)
 
     def _rotate(self, db: sqlite3.Connection, head: Head) -> Head:
-        os.rename(self.path, self.directory / rotated_name(head.lines))
+        self.path.rename(self.directory / rotated_name(head.lines))
         return _begin_file(db, head)
 
     def _keep_names(self) -> None:
@@ -169,8 +173,8 @@ def _opened(path: Path) -> Iterator[int]:
 
 def _catch_up(file: int, head: Head) -> tuple[Head, list[str]]:
     """The head at the end of the file, and what is to be said of a file that does not end where the store
-    says. Whole lines behind the head that follow on it are adopted, a part of a line is cut off; anything else
-    is left for `verify` to find."""
+    says. Whole lines behind the head that follow on it are adopted, a part of a line is cut off; anything
+    else is left for `verify` to find."""
     size = os.fstat(file).st_size
     if size == head.size:
         return head, []

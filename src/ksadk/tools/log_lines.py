@@ -85,7 +85,7 @@ def rotated_name(last: int) -> str:
 def log_files(directory: Path) -> list[LogFile]:
     """The files of a log, the oldest first; the current one, where there is one, is the last."""
     try:
-        names = os.listdir(directory)
+        names = [path.name for path in directory.iterdir()]
     except FileNotFoundError:
         return []
     except OSError as error:
