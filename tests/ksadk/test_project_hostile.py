@@ -1,6 +1,7 @@
 """What a stranger's project can hold to make detection fail or hang; each is told, or simply read."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -87,3 +88,33 @@ def test_below_a_directory_without_an_agent_what_cannot_be_read_is_passed_over(t
     with pytest.raises(ProjectNotFoundError) as caught:
         detect_project(tmp_path)
     assert "There is one in b" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("/", "the agent's file / is not there"),
+        (".", "the agent's file . is not there"),
+        ("//", "the agent's file // is not there"),
+        ("a\0.py", "the agent's file a\0.py is not there"),
+        ("x" * 5000, f"the agent's file {'x' * 100}... cannot be read: File name too long"),
+        ("/etc/passwd", "the agent's file /etc/passwd is outside the project"),
+    ],
+)
+@pytest.mark.parametrize("name", ["agentengine.yaml", "langgraph.json"])
+def test_an_entry_that_names_no_file_is_told_with_the_file_that_gave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, entry: str, words: str
+) -> None:
+    value = {"entry_point": entry} if name == "agentengine.yaml" else {"graphs": {"g": entry}}
+    project(tmp_path, name, json.dumps(value))
+    monkeypatch.chdir(tmp_path / "bot")
+    assert refusal(Path()) == f"{name}: {words}"
+
+
+def test_an_entry_from_the_root_is_told_relative_to_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tmp_path / "bot/agent.py"
+    project(tmp_path, "agentengine.yaml", f"entry_point: {entry}")
+    monkeypatch.chdir(tmp_path)
+    assert detect_project("bot").entry == "agent.py"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -23,6 +24,7 @@ from ksadk.project_files import (
     CONFIG_NAMES,
     ProjectFileError,
     find_config,
+    has_kind,
     is_directory,
     is_file,
     read_text,
@@ -34,6 +36,9 @@ ENTRY_FILES = ("agent.py", "main.py", "app.py")
 _MOST_ENTRIES = 500
 _MOST_DIRECTORIES = 20
 _LARGEST_SOURCE = 100_000
+
+# Of a path that a stranger wrote, so much is said again.
+_LONGEST_SHOWN = 100
 
 # The id that LangGraph's own template gives to every graph.
 _TEMPLATE_GRAPH_ID = "agent"
@@ -261,6 +266,8 @@ def _source(directory: Path, told: _Facts, config: ProjectConfig | None) -> _Fac
         entries = [(path, read_source(path, told.variable)) for path in paths if is_file(path)]
     for path, facts in entries:
         if facts is not None:
+            if not path.is_relative_to(directory):  # it was given from the root, the directory was not
+                path, directory = path.resolve(), directory.resolve()
             entry = path.relative_to(directory).as_posix()
             return _Facts(facts.name, facts.description, "", facts.framework, entry, facts.variable)
     return None
@@ -279,13 +286,18 @@ def _split_entry(path: Path, entry: str) -> tuple[str, str]:
 
 def _entry_file(directory: Path, entry: str, config: ProjectConfig | None) -> Path:
     path = directory / entry
-    candidates = [path, path.with_suffix("") / "__init__.py", directory / "src" / entry]
-    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    candidates = [path, path.parent / path.stem / "__init__.py", directory / "src" / entry]
     told_by = config.path if config and config.entry_point else directory / "langgraph.json"
+    shown = entry if len(entry) <= _LONGEST_SHOWN else f"{entry[:_LONGEST_SHOWN]}..."
+    try:
+        found = next((candidate for candidate in candidates if has_kind(candidate, stat.S_ISREG)), None)
+    except OSError as error:
+        why = f"the agent's file {shown} cannot be read: {error.strerror}"
+        raise ProjectFileError(told_by, None, why) from error
     if found is None:
-        raise ProjectFileError(told_by, None, f"the agent's file {entry} is not there")
+        raise ProjectFileError(told_by, None, f"the agent's file {shown} is not there")
     if not found.resolve().is_relative_to(directory.resolve()):
-        raise ProjectFileError(told_by, None, f"the agent's file {entry} is outside the project")
+        raise ProjectFileError(told_by, None, f"the agent's file {shown} is outside the project")
     return found
 
 
