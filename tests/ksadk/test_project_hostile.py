@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,33 @@ def test_an_entry_from_the_root_is_told_relative_to_the_project(
     project(tmp_path, "agentengine.yaml", f"entry_point: {entry}")
     monkeypatch.chdir(tmp_path)
     assert detect_project("bot").entry == "agent.py"
+
+
+def test_a_number_of_thousands_of_digits_is_told(tmp_path: Path) -> None:
+    directory = project(tmp_path, "pyproject.toml", f"a={'9' * 9000}")
+    assert refusal(directory) == f"{directory / 'pyproject.toml'}: holds a number of too many digits"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (f"a=1\n{'a.' * 100_000}a=1", "2: too many dots: 100000"),
+        (
+            f"[{'a . ' * 1000}a]\n" + "".join(f"b{line}=1\n" for line in range(10_000)),
+            "1: too many dots: 1000",
+        ),
+        ("".join(f"a{line}{'.b' * 200}=1\n" for line in range(2_000)), "1: too many dots: 200"),
+        (f"x={{{'a.' * 100_000}a=1}}", "1: too many dots: 100000"),
+    ],
+)
+def test_keys_that_would_take_long_to_read_are_refused(tmp_path: Path, text: str, where: str) -> None:
+    directory = project(tmp_path, "pyproject.toml", text)
+    started = time.process_time()
+    assert refusal(directory) == f"{directory / 'pyproject.toml'}:{where} in one line"
+    assert time.process_time() - started < 1
+
+
+def test_a_large_file_of_usual_keys_is_read(tmp_path: Path) -> None:
+    described = f'[project]\nname = "p"\ndescription = "{"." * 500}"\n'
+    tables = "".join(f'[tool.a.b{table}]\nc.d = "1.2.3"\n' for table in range(400))
+    assert detect_project(project(tmp_path, "pyproject.toml", described + tables)).name == "p"

@@ -37,6 +37,9 @@ _MOST_ENTRIES = 500
 _MOST_DIRECTORIES = 20
 _LARGEST_SOURCE = 100_000
 
+# Of a pyproject.toml, as `_check_dots` counts: about a second.
+_MOST_KEY_STEPS = 5_000_000
+
 # Of a path that a stranger wrote, so much is said again.
 _LONGEST_SHOWN = 100
 
@@ -227,22 +230,40 @@ def _pyproject(directory: Path) -> _Facts | None:
     path = directory / "pyproject.toml"
     if not is_file(path):
         return None
-    import tomllib
-
-    text = read_text(path)
-    try:
-        value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1  # else it is "at end of document"
-        raise ProjectFileError(path, line, f"not TOML: {error}") from error
-    except RecursionError as error:
-        raise ProjectFileError(path, None, "nested too deeply") from error
+    value = _toml(path)
     tool = _table(path, value, "tool")
     told = [
         _package(path, table, key) for table, key in ((value, "project"), (tool, "poetry")) if key in table
     ]
     return told[0].over(told[-1]) if told else None
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    text = read_text(path)
+    _check_dots(path, text)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1  # else it is "at end of document"
+        raise ProjectFileError(path, line, f"not TOML: {error}") from error
+    except ValueError as error:  # Python's limit on the digits that it takes
+        raise ProjectFileError(path, None, "holds a number of too many digits") from error
+    except RecursionError as error:
+        raise ProjectFileError(path, None, "nested too deeply") from error
+
+
+def _check_dots(path: Path, text: str) -> None:
+    """Refuse what would keep `tomllib` busy for long.
+
+    For each line and each dot of a key it goes through all parts of the key, those of the table included.
+    """
+    dots = [line.count(".") for line in text.split("\n")]
+    most = max(dots)
+    if most * (len(dots) + 2 * sum(dots)) > _MOST_KEY_STEPS:
+        raise ProjectFileError(path, dots.index(most) + 1, f"too many dots: {most} in one line")
 
 
 def _package(path: Path, owner: dict[str, Any], key: str) -> _Facts:
