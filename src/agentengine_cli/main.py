@@ -95,10 +95,10 @@ def _failed(error: OSError) -> int:
     """What the system did not let be done; stdout itself may be what cannot be written."""
     message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     try:
-        return output.report_words("io_error", message, None)
-    except OSError:
+        sys.stdout.flush()
+    except OSError:  # what is left in it would fail once more when the program ends
         output.close_stdout()
-        return output.exit_status("io_error")
+    return output.report_words("io_error", message, None)
 
 
 _JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json)\n")

@@ -154,7 +154,10 @@ def report(error: KsadkError) -> int:
 def report_words(code: str, message: str, hint: str | None) -> int:
     """Say what failed, on what, and what to try; returns the exit status."""
     if json_wanted.get():
-        write_json({"error": {"code": code, "message": message, "hint": hint}})
+        try:
+            write_json({"error": {"code": code, "message": message, "hint": hint}})
+        except OSError:  # there is no room for it: the words and the exit status still tell
+            close_stdout()
     say_error(message, hint)
     return exit_status(code)
 
