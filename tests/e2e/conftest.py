@@ -26,6 +26,7 @@ def terminal() -> Iterator[Spawn]:
             [*first, *arguments],
             env={**os.environ, "TERM": "xterm", **environ},
             encoding="utf-8",
+            codec_errors="replace",
             dimensions=(50, 120),
             timeout=30,
         )
