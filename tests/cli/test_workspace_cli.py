@@ -263,3 +263,35 @@ def test_what_the_program_keeps_in_a_project_is_not_shown_by_git(agentengine: Ru
     assert Path(".agentengine/ui/reads").is_dir()
     shown = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True)
     assert shown.stdout == "?? f.txt\n"
+
+
+def test_a_cloned_project_does_not_choose_the_workspace(agentengine: Run, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("secret\n")
+    Path(".agentengine/ui").mkdir(parents=True)
+    Path(".agentengine/ui/workspace").symlink_to(tmp_path / "outside")
+    done = agentengine("workspace", "read", "secret")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "a link puts it outside of" in done.stderr
+    assert "hint: Delete the link if you did not make it" in done.stderr
+    done = agentengine("workspace", "status", "--json")
+    assert json.loads(done.stdout)["error_type"] == "workspace_outside_project"
+    done = agentengine("workspace", "read", "secret", "--root", str(tmp_path / "outside"))
+    assert (done.returncode, done.stdout) == (0, "1 | secret\n")
+
+
+@pytest.mark.parametrize("name", ["reads", "tool-results"])
+def test_a_cloned_project_does_not_choose_where_a_session_writes(
+    agentengine: Run, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    Path(".agentengine/ui").mkdir(parents=True)
+    Path(f".agentengine/ui/{name}").symlink_to(tmp_path / "outside")
+    Path("long.txt").write_text("word\n" * 20_000)
+    status, out, _ = here(agentengine, "read", "long.txt", "--json")
+    result = json.loads(out)
+    if name == "reads":
+        assert (status, result["error_type"]) == (7, "workspace_outside_project")
+    else:
+        assert (status, "a link puts it outside of" in result["persist_error"]) == (0, True)
+    assert list((tmp_path / "outside").iterdir()) == []

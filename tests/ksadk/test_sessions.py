@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ksadk.errors import KsadkError
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope, project_scope
-from ksadk.sessions import make_session_dir, project_dir, resolve_local_session_dir
+from ksadk.sessions import check_session_dir, make_session_dir, project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 
 
@@ -86,3 +87,51 @@ def test_a_session_directory_is_made_and_git_is_told_to_leave_it_out(tmp_path: P
 def test_a_session_directory_elsewhere_gets_no_file_of_git(tmp_path: Path) -> None:
     make_session_dir(tmp_path / "sessions/reads")
     assert list((tmp_path / "sessions").iterdir()) == [tmp_path / "sessions/reads"]
+
+
+LINKS = [".agentengine", ".agentengine/ui", ".agentengine/ui/workspace", ".agentengine/ui/reads"]
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_in_the_project_puts_no_session_elsewhere(tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    path = Path.cwd() / link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(outside)
+    directory = Path.cwd() / (link if link.count("/") == 2 else ".agentengine/ui/tool-results")
+    for act in (check_session_dir, make_session_dir):
+        with pytest.raises(KsadkError) as caught:
+            act(directory)
+        assert caught.value.code == "workspace_outside_project"
+        assert str(outside) in caught.value.message
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_to_another_place_in_the_project_is_followed() -> None:
+    Path("kept").mkdir()
+    Path(".agentengine").symlink_to("kept")
+    make_session_dir(Path.cwd() / ".agentengine/ui/reads")
+    assert Path("kept/ui/reads").is_dir()
+
+
+def test_a_session_directory_that_the_user_named_may_be_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "ui").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("AGENTENGINE_UI_DIR", str(tmp_path / "ui"))
+    make_session_dir(tmp_path / "ui/reads")
+    assert (tmp_path / "real/reads").is_dir()
+    (tmp_path / "real/workspace").symlink_to("/etc")
+    with pytest.raises(KsadkError) as caught:
+        make_session_dir(tmp_path / "ui/workspace")
+    assert caught.value.code == "workspace_outside_project"
+    check_session_dir(tmp_path / "real/workspace")
+
+
+def test_a_project_may_be_reached_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").symlink_to(Path.cwd())
+    monkeypatch.setenv("KSADK_PROJECT_DIR", str(tmp_path / "project"))
+    make_session_dir(tmp_path / "project/.agentengine/ui/reads")
+    assert Path(".agentengine/ui/reads").is_dir()

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from ksadk.runtime_context import get_current_account_id, get_current_session_id
-from ksadk.sessions import resolve_local_session_dir
+from ksadk.sessions import check_session_dir, resolve_local_session_dir
 from ksadk.toolsets.workspace import workspace_root
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.paths import Place, locate
@@ -48,7 +48,9 @@ def states(session_id: str | None = None) -> ReadStates:
 
 
 def _directory() -> Path:
-    return resolve_local_session_dir() / "reads"
+    directory = resolve_local_session_dir() / "reads"
+    check_session_dir(directory)
+    return directory
 
 
 def _place(path: Path | str) -> Place:
