@@ -159,17 +159,21 @@ def _try_lock(descriptor: int) -> bool:
 
 def _check_not_root(place: Place) -> None:
     if place.is_root:
-        raise WorkspaceError("the workspace root is a directory", code="is_a_directory", path=place.shown)
+        raise _directory_error("the workspace root", place.shown)
 
 
 def _check_regular(state: os.stat_result, shown: str) -> None:
     if stat.S_ISDIR(state.st_mode):
-        raise WorkspaceError(
-            f"{shown} is a directory, not a file", code="is_a_directory",
-            hint="list_workspace_files shows what is in it.", path=shown,
-        )  # fmt: skip
+        raise _directory_error(shown, shown)
     if not stat.S_ISREG(state.st_mode):
         raise WorkspaceError(f"{shown} is not a regular file", code="not_a_regular_file", path=shown)
+
+
+def _directory_error(name: str, shown: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"{name} is a directory, not a file", code="is_a_directory",
+        hint="list_workspace_files shows what is in it.", path=shown,
+    )  # fmt: skip
 
 
 def _write_new(parent: int, temporary: str, name: str, data: bytes) -> os.stat_result:
