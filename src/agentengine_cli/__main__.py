@@ -6,11 +6,23 @@ import sys
 def main() -> None:
     """Run the command line of this process. An interrupt ends it with 130, also while it still starts."""
     try:
-        from agentengine_cli.main import run
-
+        try:
+            from agentengine_cli.main import run
+        except ImportError:
+            _blame_a_shadow()
+            raise
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _blame_a_shadow() -> None:
+    """End with words when another distribution's `ksadk` is what keeps the program from starting."""
+    from agentengine_cli import shadow
+
+    wrong = shadow.explanation()
+    if wrong:
+        sys.exit(f"error: {wrong}\nhint: {shadow.FIX}")
 
 
 if __name__ == "__main__":

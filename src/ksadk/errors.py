@@ -6,6 +6,8 @@ JSON, and (through its kind) decides the exit status.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
@@ -118,7 +120,12 @@ CODES: dict[str, Code] = {
     "unsupported_regex": Code("usage", "The regular expression is outside of what search takes."),
     "search_timeout": Code("timeout", "The search was stopped before it found anything."),
     "search_failed": Code("failed", "The search program broke."),
+    # The command line
+    "invalid_env_file": Code("usage", "The file of --env-file cannot be read, or is not KEY=VALUE lines."),
 }
+
+watcher: ContextVar[Callable[[KsadkError], None] | None] = ContextVar("watcher", default=None)
+"""Is told of each error that becomes a result, which its causes are not in."""
 
 
 class KsadkError(Exception):
@@ -145,6 +152,9 @@ class KsadkError(Exception):
 
     def to_result(self) -> dict[str, Any]:
         """The error as a tool's result: `ok`, `error_type`, `error_message`, `hint` and the details."""
+        watch = watcher.get()
+        if watch is not None:
+            watch(self)
         result: dict[str, Any] = {"ok": False, "error_type": self.code, "error_message": self.message}
         if self.hint is not None:
             result["hint"] = self.hint

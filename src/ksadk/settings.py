@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from ksadk.errors import SettingsError
@@ -172,6 +175,19 @@ class Settings:
     tool_approval_binding = Variable(
         "KSADK_TOOL_APPROVAL_BINDING", read=choice("optional", "required"), default="optional",
         help="required: an approval counts only with the id of a stored request (hosted runtimes).",
+    )  # fmt: skip
+    tool_audit_args = Variable(
+        "KSADK_TOOL_AUDIT_ARGS", read=flag, default=False,
+        help="Whether the decision log holds the arguments of calls, not only their digest; the values of "
+             "secret variables are left out.",
+    )  # fmt: skip
+    tool_log_all = Variable(
+        "KSADK_TOOL_LOG_ALL", read=flag, default=False,
+        help="Whether the decision log also holds low-risk calls that no rule is about.",
+    )  # fmt: skip
+    tool_log_max_bytes = Variable(
+        "KSADK_TOOL_LOG_MAX_BYTES", read=whole(4096), default=16 * 1024 * 1024,
+        help="The size from which on a file of the decision log is put aside and a new one begun.",
     )  # fmt: skip
 
     # Which tools a runtime is given
@@ -512,6 +528,17 @@ class Settings:
         variable: Variable[Any] = getattr(type(self), field)
         return field in self._values or variable.source(self._environ) is not None
 
+    def origin(self, field: str) -> tuple[str, str]:
+        """Where a field's value comes from: the name of the variable, empty where the default holds, and the
+        file of `--env-file` that set it, empty where the process's environment did."""
+        variable: Variable[Any] = getattr(type(self), field)
+        name = variable.source(self._environ) or ""
+        return name, _from_file.get().get(name, "")
+
+    def given(self) -> Mapping[str, str]:
+        """Every variable of the environment as it was given, of this program or not."""
+        return self._environ
+
     def state_dir(self) -> Path:
         """The user's state of this program, outside every workspace (XDG)."""
         return (self.state_home or _home("XDG_STATE_HOME") / ".local" / "state") / "agentengine"
@@ -526,3 +553,46 @@ def _home(instead: str) -> Path:
         return Path.home()
     except RuntimeError as error:
         raise SettingsError(f"there is no home directory: {error}", hint=f"Set HOME or {instead}.") from error
+
+
+UNREAD = frozenset({
+    "openai_base_url", "openai_api_key",
+    "sandbox_type", "sandbox_session_id", "sandbox_allow_internet_access", "sandbox_startup_retry_attempts",
+    "sandbox_startup_retry_delay", "sandbox_sync_max_files", "sandbox_sync_max_file_bytes",
+    "sandbox_sync_max_total_bytes", "sandbox_sweep_interval_seconds", "allow_pod_process_tools",
+    "e2b_api_key", "skills_mode", "skill_runtime_timeout", "public_skill_allowlist", "selected_skill_names",
+    "skill_cache_dir", "skill_workdir", "skill_allow_hash_mismatch", "skill_manifest_limit",
+    "skill_manifest_timeout", "skill_service_token", "skill_service_endpoint", "skill_service_scheme",
+    "skill_service_signed_hosts", "skill_service_access_key", "skill_service_secret_key",
+    "skill_service_account_id", "skill_service_region", "pre_control_region", "skill_service_api_version",
+    "skill_service_sign_service", "mcp_servers", "enable_mcp_tools", "web_search_api_key",
+    "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy", "a2a_space_ids",
+    "a2a_control_plane_url", "a2a_token_dir", "a2a_enable_public_egress", "a2a_gateway_origins",
+    "a2a_event_outbox_path", "a2a_task_store_dsn", "a2a_service_url", "a2a_service_endpoint",
+    "a2a_service_scheme", "a2a_service_region", "a2a_service_token", "a2a_access_key", "a2a_secret_key",
+    "a2a_account_id",
+})  # fmt: skip
+"""The fields that are declared, and that nothing in this release reads yet."""
+
+_from_file: ContextVar[Mapping[str, str]] = ContextVar("from_file", default=MappingProxyType({}))
+
+
+@contextmanager
+def environment_below(values: Mapping[str, str], file: str) -> Iterator[None]:
+    """Put the variables of a file under the process's environment, for libraries and child processes too.
+
+    What the process has, wins, also when it is blank, and also under another name of the same setting.
+    """
+    taken = set(os.environ)
+    for variable in Settings.variables():
+        if variable.source(os.environ):
+            taken.update(variable.names)
+    added = {name: value for name, value in values.items() if name not in taken}
+    os.environ.update(added)
+    token = _from_file.set(dict.fromkeys(added, file))
+    try:
+        yield
+    finally:
+        _from_file.reset(token)
+        for name in added:
+            os.environ.pop(name, None)

@@ -107,6 +107,8 @@ SHOWS: dict[str, tuple[str, ...]] = {
     ),
     "a2a card --check": ("a2a card --check card.json", "a2a card --check f.txt"),
     "init": ("init agent",),
+    "config show": ("KSADK_SANDBOX_TIMEOUT=x config show",),
+    "doctor": ("doctor",),
 }  # fmt: skip
 """Command lines by section, each run with `--json`. WAITING and DENIED stand for the ids of requests."""
 

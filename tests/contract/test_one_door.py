@@ -15,7 +15,7 @@ from ksadk.tools.registry import Tool
 
 EXEMPT = {
     "init", "a2a card", "tools list", "tools describe", "approvals list", "approvals show",
-    "approvals approve", "approvals deny",
+    "approvals approve", "approvals deny", "config show", "doctor",
 }  # fmt: skip
 """Commands that call no tool: they tell, or they answer a call's question."""
 
