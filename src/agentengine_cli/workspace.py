@@ -174,7 +174,7 @@ def multi_edit(
             raise typer.BadParameter("a JSON list of edits is needed", param_hint="--edits")
         try:
             return {"edits": json.loads(read_text(edits)), "replace_all": replace_all}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise typer.BadParameter(f"not JSON: {error}", param_hint="--edits") from error
 
     _change("multi_edit_workspace_file", path, arguments, dry_run, _as_edit)
@@ -215,7 +215,8 @@ def lint(
 ) -> None:
     """Check that a file of Python or JSON parses.
 
-    In other files it looks for NUL characters and for blanks at line ends. Errors make the exit status 1, warnings do not.
+    In other files it looks for NUL characters and for blanks at line ends. Errors make the exit status 1,
+    warnings do not.
 
     \b
     Example:

@@ -295,3 +295,29 @@ def test_a_cloned_project_does_not_choose_where_a_session_writes(
     else:
         assert (status, "a link puts it outside of" in result["persist_error"]) == (0, True)
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [300, 900, 1_500, 40_000])
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'])
+def test_edits_nested_without_end_are_refused(
+    agentengine: Run, file: Path, depth: int, brackets: str
+) -> None:
+    here(agentengine, "read", "f.txt")
+    opened, closed = brackets[:-1], brackets[-1]
+    edits = "[" + opened * depth + "1" + closed * depth + "]"
+    for more in (("--yes",), ("--yes", "--json"), ("--dry-run",)):
+        status, out, said = here(agentengine, "multi-edit", "f.txt", "--edits", "-", *more, stdin=edits)
+        assert status == 2
+        assert "Traceback" not in said
+        assert "error: " in said or '"invalid_edit"' in out or '"usage"' in out
+
+
+def test_a_file_where_what_was_read_is_kept_is_a_clear_error(agentengine: Run, file: Path) -> None:
+    Path(".agentengine/ui").mkdir(parents=True)
+    Path(".agentengine/ui/reads").write_text("a file")
+    status, _, said = here(agentengine, "read", "f.txt")
+    assert (status, said.startswith("error: what is read of f.txt cannot be recorded")) == (1, True)
+    status, _, said = here(agentengine, "edit", "f.txt", "--old", "beta", "--new", "B", "--yes")
+    assert (status, "has not been read" in said) == (1, True)
+    assert here(agentengine, "delete", "f.txt", "--yes")[0] == 0
+    assert not file.exists()

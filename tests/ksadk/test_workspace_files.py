@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ksadk.workspace import files, linting, listing, reading, writing
+from ksadk.workspace import editing, files, linting, listing, reading, writing
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.paths import WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
@@ -430,10 +431,38 @@ def test_two_processes_share_what_was_read_and_sessions_do_not(root: Path, tmp_p
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"path": 1', b"\xff", b"null"])
+@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"path": 1', b"\xff", b"null", b"[" * 50_000])
 def test_a_damaged_record_counts_as_not_read(root: Path, states: ReadStates, damage: bytes) -> None:
     (root / "f").touch()
     reading.read(root, states, "f")
     [kept] = states.directory.iterdir()
     kept.write_bytes(damage)
     assert states.get(locate(root, "f")) is None
+
+
+def test_where_no_record_can_be_kept_reading_says_so_and_writing_writes(root: Path, tmp_path: Path) -> None:
+    (root / "f").write_bytes(b"one\n")
+    (tmp_path / "reads").write_bytes(b"a file")
+    states = ReadStates.of_session(tmp_path / "reads", "", "default")
+    with pytest.raises(WorkspaceError) as caught:
+        reading.read(root, states, "f")
+    assert caught.value.code == "not_a_directory"
+    assert f"cannot be recorded, and could not be edited: {states.directory}" in caught.value.message
+    assert code_of(editing.edit, root, states, "f", editing.Edit("one", "two")) == "file_not_read"
+    assert writing.write_file(root, states, "f", "two\n")["ok"] is True
+    assert writing.write_files(root, states, [{"path": "g", "content": ""}])["ok"] is True
+    assert [writing.delete(root, states, name)["type"] for name in ("f", "g")] == ["file", "file"]
+    assert names(root) == []
+
+
+def test_a_record_that_fails_to_be_written_leaves_nothing(
+    root: Path, states: ReadStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "f").write_bytes(b"one\n")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    assert code_of(reading.read, root, states, "f") == "no_space"
+    assert names(states.directory) == []

@@ -14,7 +14,7 @@ from ksadk.workspace.files import current_state, locked, read_bytes, replace
 from ksadk.workspace.nearby import nearby_candidates, shown_line
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
-from ksadk.workspace.reading import stamp
+from ksadk.workspace.reading import stamp_written
 from ksadk.workspace.text import Document, encode, line_ending, split_lines
 
 MAX_SHOWN_MATCHES = 20
@@ -122,7 +122,7 @@ def _write(
     with locked(root):
         done = prepare(root, states, path, edits, numbered=numbered)
         state = replace(done.place, done.after)
-        stamp(states, done.place, done.after, state)
+        stamp_written(states, done.place, done.after, state)
 
     def facts(**changed: Any) -> dict[str, Any]:
         result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed

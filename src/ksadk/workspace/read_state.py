@@ -7,11 +7,12 @@ import json
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ksadk.sessions import make_session_dir
-from ksadk.workspace.paths import Place, WorkspaceError, os_errors
+from ksadk.workspace.paths import Place, WorkspaceError, from_os_error
 
 
 @dataclass(frozen=True)
@@ -44,28 +45,32 @@ class ReadStates:
         return cls(base / _hashed(f"{account}\0{session}"))
 
     def get(self, place: Place) -> WorkspaceReadState | None:
-        """The state, or None for a file that was not read. A damaged record counts as not read."""
+        """The state, or None for a file that was not read. A record that cannot be read is none."""
         try:
             values = json.loads(self._file(place).read_bytes())
             return WorkspaceReadState(**{item.name: values[item.name] for item in fields(WorkspaceReadState)})
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def put(self, place: Place, state: WorkspaceReadState) -> None:
-        """Keep a state; another process sees the old record or the new one."""
-        with os_errors("the session directory"):
-            make_session_dir(self.directory, 0o700)
-            target = self._file(place)
-            temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "w") as file:  # noqa: PTH123  # of a descriptor
-                json.dump(asdict(state), file)
-            temporary.replace(target)
+        """Keep a state; another process sees the old record or the new one.
+
+        Raises `WorkspaceError` where that cannot be written; `KsadkError` as `make_session_dir` does.
+        """
+        try:
+            self._write(self._file(place), json.dumps(asdict(state)))
+        except OSError as error:
+            cause = from_os_error(error, str(self.directory))
+            raise WorkspaceError(
+                f"what is read of {place.shown} cannot be recorded, and could not be edited: {cause.message}",
+                code=cause.code, path=place.shown,
+                hint="Make the directory writable, or set AGENTENGINE_UI_DIR to another one.",
+            ) from error  # fmt: skip
 
     def forget(self, place: Place) -> None:
-        """Drop the state of one file."""
-        with os_errors("the session directory"):
-            self._file(place).unlink(missing_ok=True)
+        """Drop the state of one file. One that stays does no harm: it allows edits of the same bytes only."""
+        with suppress(OSError):
+            self._file(place).unlink()
 
     def clear(self) -> None:
         """Drop every state of the session."""
@@ -86,6 +91,18 @@ class ReadStates:
                 hint="Read it again.", path=place.shown,
                 suggested_action=f"Call read_workspace_file on {place.shown}, and edit what it holds now.",
             )  # fmt: skip
+
+    def _write(self, target: Path, record: str) -> None:
+        make_session_dir(self.directory, 0o700)
+        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "w") as file:  # noqa: PTH123  # of a descriptor
+                file.write(record)
+            temporary.replace(target)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
 
     def _file(self, place: Place) -> Path:
         key = f"{place.root}\0{place.relative}"

@@ -79,6 +79,14 @@ def stamp(
     return known
 
 
+def stamp_written(states: ReadStates, place: Place, data: bytes, state: os.stat_result) -> None:
+    """Record what was written. Where that fails the file is written all the same: it must be read again."""
+    try:
+        stamp(states, place, data, state)
+    except WorkspaceError:
+        states.forget(place)
+
+
 def clamp_max_chars(max_chars: int | None) -> int:
     """A read's budget in characters: 1,000 to 100,000, and 20,000 where none is asked for."""
     if max_chars is None:

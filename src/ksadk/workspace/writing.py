@@ -18,7 +18,7 @@ from ksadk.workspace.files import (
 )
 from ksadk.workspace.paths import Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
-from ksadk.workspace.reading import stamp
+from ksadk.workspace.reading import stamp_written
 from ksadk.workspace.text import encode
 
 MAX_FILES = 100
@@ -136,7 +136,7 @@ def what_goes(root: Path, path: str) -> tuple[Place, str, int]:
 
 def _commit(states: ReadStates, write: Write) -> None:
     state = replace(write.place, write.after)
-    stamp(states, write.place, write.after, state)
+    stamp_written(states, write.place, write.after, state)
 
 
 def _path_and_content(item: object) -> tuple[str, str]:
