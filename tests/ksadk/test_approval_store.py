@@ -15,7 +15,7 @@ from recorder import NOW, Recorder
 
 from ksadk.errors import KsadkError
 from ksadk.tools.approval_store import KEPT_SECONDS, ApprovalStore
-from ksadk.tools.approvals import ApprovalRequest, State, new_request
+from ksadk.tools.approvals import ApprovalRequest, State, iso, new_request
 from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import Plan, Tool
 
@@ -24,6 +24,8 @@ def tool() -> None: ...
 
 
 TOOL = Tool("t", tool, "g", "b")
+PLAN_OF_NUMBERS = '{"summary": 1, "where": 2, "content_digest": 3, "diff": 4, "details": []}'
+PLAN_WITHOUT_DETAILS = '{"summary": "", "where": "", "content_digest": "", "diff": "", "details": [1]}'
 PLAN = Plan("touch a", "here", "0" * 64, diff="-a\n+b\n", details=(("mode", "0644"),))
 
 
@@ -253,7 +255,53 @@ def test_a_grant_is_for_exactly_that_call(
     assert not store.granted("terminal", request())
 
 
+def test_grants_are_forgotten_when_their_time_is_over(store: ApprovalStore, clock: Clock) -> None:
+    store.grant("terminal", request(), 60)
+    clock.now += 61
+    store.create(request(clock.now))
+    with sqlite3.connect(store.path) as db:
+        assert db.execute("SELECT * FROM session_grants").fetchall() == []
+    db.close()
+
+
+@pytest.mark.parametrize("moment", [1e300, float("inf"), 253_402_300_800.0, -1e300, float("-inf")])
+def test_any_moment_can_be_written(moment: float) -> None:
+    assert iso(moment) == ("9999-12-31T23:59:59Z" if moment > 0 else "1970-01-01T00:00:00Z")
+
+
 # What a store cannot be made of
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("arguments", "{"),
+        ("arguments", "5"),
+        ("arguments", "null"),
+        ("arguments", "[[1, 2]]"),
+        ("arguments", "[" * 100_000),
+        ("side_effects", "5"),
+        ("side_effects", "[1]"),
+        ("plan", "{}"),
+        ("plan", "[]"),
+        ("plan", "null"),
+        ("plan", PLAN_OF_NUMBERS),
+        ("plan", PLAN_WITHOUT_DETAILS),
+        ("project", "中文"),
+        ("decided_by", b"\xff"),
+    ],
+)
+def test_a_row_that_was_damaged_is_said(store: ApprovalStore, column: str, value: str | bytes) -> None:
+    kept = request()
+    store.create(kept)
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"UPDATE requests SET {column} = CAST(? AS TEXT)", (value,))
+    db.close()
+    for use in (lambda: store.get(kept.id), lambda: store.list(every=True)):
+        with pytest.raises(KsadkError) as caught:
+            use()
+        assert code_of(caught) == "log_unavailable"
+        assert caught.value.hint
 
 
 def test_a_file_of_a_newer_program_is_refused_with_words(store: ApprovalStore) -> None:

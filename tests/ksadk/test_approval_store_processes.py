@@ -118,6 +118,42 @@ else:
 """.replace("CLOCK", str(NOW))
 
 
+KILLED_BEFORE_ITS_RUN = """
+import os, signal, sys
+from pathlib import Path
+from ksadk.tools.approval_store import ApprovalStore
+from ksadk.tools.approvals import Decision
+from ksadk.tools.gateway import ToolGateway
+from ksadk.tools.registry import Plan, Tool, ToolPolicy
+
+answered = False
+
+def ask(request, note=""):
+    global answered
+    answered = True
+    return Decision("approve", by="me")
+
+def plan():
+    if answered:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Plan("", "", "")
+
+store = ApprovalStore(Path(sys.argv[1]), clock=lambda: CLOCK)
+tool = Tool("t", lambda: None, "g", "b", ToolPolicy("high"), plan=plan)
+ToolGateway(ask=ask, store=store, approval_mode="strict").call(tool, (), {})
+""".replace("CLOCK", str(NOW))
+
+
+def test_a_process_that_is_killed_between_the_answer_and_the_run_leaves_no_approval(
+    store: ApprovalStore,
+) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_BEFORE_ITS_RUN, str(store.path)], check=False, timeout=30
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [kept.state for kept in store.list(every=True)] == ["pending"]
+
+
 @pytest.mark.parametrize(
     ("operation", "when", "state"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,28 @@ def test_edited_arguments_that_cannot_work_are_said_and_asked_about_again(
     assert refused(result, "approval_rejected", "approval_rejected")
     assert words in asked.notes[1]
     assert asked.requests[1].arguments == {"path": "a", "count": 1}
+    assert not risky.ran_it
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "code"),
+    [
+        (lambda risky, request: risky.store.decide(request.id, "denied", by="elsewhere"), "approval_decided"),
+        (lambda risky, request: risky.store.expire(request.id), "approval_expired"),
+        (lambda risky, request: risky.store.claim(request, states=("pending",), by="other"), "approval_used"),
+        (lambda risky, request: risky.store.path.write_bytes(b"no database" * 500), "log_unavailable"),
+    ],
+    ids=["denied", "expired", "used", "damaged"],
+)
+def test_an_edit_of_what_can_no_longer_be_answered_ends_the_questions(
+    risky: Recorder, meanwhile: Callable[[Recorder, ApprovalRequest], object], code: str
+) -> None:
+    def edit_once(request: ApprovalRequest, note: str = "") -> Decision:
+        assert not note, "nobody is asked again"
+        meanwhile(risky, request)
+        return Decision("edit", arguments={"path": "b"})
+
+    assert risky.call(risky.gateway(ask=edit_once))["error_type"] == code
     assert not risky.ran_it
 
 

@@ -39,13 +39,17 @@ def other_account(_: Path) -> AbstractContextManager[Any]:
     return platform_invocation_scope(PlatformInvocationContext(account_id="other"))
 
 
+def other_session(_: Path) -> AbstractContextManager[Any]:
+    return tool_execution_scope("other")
+
+
 def other_root(directory: Path) -> AbstractContextManager[Any]:
     return workspace_root_scope(directory / "elsewhere")
 
 
 @pytest.mark.parametrize("kind", ["stored", "id"])
-@pytest.mark.parametrize("scope", [other_account, other_root])
-def test_a_request_of_another_account_or_root_is_for_another_call(
+@pytest.mark.parametrize("scope", [other_account, other_root, other_session])
+def test_a_request_of_another_account_root_or_session_is_for_another_call(
     risky: Recorder, tmp_path: Path, scope: Callable[[Path], AbstractContextManager[Any]], kind: str
 ) -> None:
     request_id = risky.approved()
@@ -100,6 +104,19 @@ def test_an_approved_request_expires(risky: Recorder) -> None:
     risky.time += 900
     assert refused(risky.call(approval=StoredApproval(request_id)), "approval_expired", "approval_expired")
     assert not risky.ran_it
+
+
+@pytest.mark.parametrize(("back", "usable"), [(10, True), (3600, False), (10**9, False)])
+def test_a_request_from_the_future_is_not_used_though_a_clock_may_step_back(
+    risky: Recorder, back: float, usable: bool
+) -> None:
+    request_id = risky.approved()
+    risky.time -= back
+    result = risky.call(approval=StoredApproval(request_id))
+    assert result["ok"] is usable
+    assert risky.ran_it is usable
+    if not usable:
+        assert refused(result, "approval_expired", "approval_expired")
 
 
 def test_a_stored_request_that_still_waits_needs_approval(risky: Recorder) -> None:
@@ -196,11 +213,11 @@ def test_the_json_text_of_an_envelope_is_read_too_and_gaps_are_filled() -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        None, 5, "", "not json", "[]", {}, {"ok": True}, {"approval_required": False},
+        None, 5, "", "not json", "[" * 100_000, "[]", {}, {"ok": True}, {"approval_required": False},
         {"approval_required": "true"}, {"approval_required": True},
         {"approval_required": True, "approval_request": "appr_1"},
     ],
-    ids=repr,
+    ids=lambda result: repr(result)[:40],
 )  # fmt: skip
 def test_a_result_that_asks_for_nothing_interrupts_nothing(result: Any) -> None:
     assert approval_interrupt_info_from_result(result) is None

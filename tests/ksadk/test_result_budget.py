@@ -200,6 +200,16 @@ def test_a_number_that_is_none_is_an_error_that_names_its_variable(monkeypatch: 
         default_tool_result_budget()
 
 
+@pytest.mark.parametrize("variable", ["KSADK_TOOL_RESULT_DIR", "AGENTENGINE_UI_DIR", "KSADK_PROJECT_DIR"])
+def test_a_variable_that_names_no_directory_loses_no_result(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "~no-such-user/results")
+    output = trim("0123456789a", ToolResultBudget(10, 4, 10))
+    assert output["stdout"] == "0123"
+    assert f"{variable} is '~no-such-user/results'" in output["persist_error"]
+
+
 def test_results_are_kept_in_the_session_directory_by_default(tmp_path: Path) -> None:
     expected = tmp_path / "work" / ".agentengine" / "ui" / "tool-results"
     assert ToolResultBudget().resolved_persist_dir == expected

@@ -122,7 +122,7 @@ class Parameters:
         cannot hold.
         """
         try:
-            return {name: plain(value) for name, value in self.filled(arguments).items()}
+            return {name: plain(value, 1) for name, value in self.filled(arguments).items()}
         except RecursionError:  # inside an object of the caller's
             raise InvalidArguments(f"{self.tool_name}: the arguments are nested too deeply") from None
         except ValueError as error:
