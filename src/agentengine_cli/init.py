@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +18,7 @@ from agentengine_cli import output
 from agentengine_cli.base import Command
 from ksadk.config_file import FRAMEWORKS, Framework
 from ksadk.errors import KsadkError
+from ksadk.project_files import has_kind
 
 STATE_PATTERN = ".agentengine/"
 
@@ -56,9 +60,11 @@ def init(
         raise typer.BadParameter(
             f"{framework!r} is not one of {', '.join(FRAMEWORKS)}", param_hint="--framework"
         )
-    if directory.exists() and not directory.is_dir():
-        raise typer.BadParameter(f"{directory} is not a directory", param_hint="DIR")
-    agent_name = directory.absolute().resolve().name or "agent" if name is None else name.strip()
+    with _words_for(directory, "cannot be looked at"):
+        if os.path.lexists(directory) and not has_kind(directory, stat.S_ISDIR):
+            raise typer.BadParameter(f"{directory} is not a directory", param_hint="DIR")
+        real = os.path.realpath(directory)
+    agent_name = Path(real).name or "agent" if name is None else name.strip()
     if not agent_name.isprintable() or not agent_name:
         raise typer.BadParameter("a name of one printable line is expected", param_hint="--name")
     files = {
@@ -66,10 +72,20 @@ def init(
         "agentengine.yaml": _config(agent_name, chosen),
     }
     _refuse_existing(directory, list(files), force=force)
-    files |= _gitignore(directory / ".gitignore")
-    _write_all(directory, files)
-    document = {"ok": True, "directory": str(directory), "framework": chosen, "files": list(files)}
-    output.show(document, lambda _: _words(directory, list(files)))
+    texts = {directory / file: text for file, text in files.items()} | _gitignore(directory)
+    _write_all(directory, texts)
+    written = [*files, *([".gitignore"] if len(texts) > len(files) else [])]
+    document = {"ok": True, "directory": str(directory), "framework": chosen, "files": written}
+    output.show(document, lambda _: _words(directory, written))
+
+
+@contextmanager
+def _words_for(path: Path, what: str) -> Iterator[None]:
+    """Say what the system did not let be done with a path."""
+    try:
+        yield
+    except OSError as error:
+        raise KsadkError(f"{path} {what}: {error.strerror}", code="io_error") from error
 
 
 def _config(name: str, framework: Framework) -> str:
@@ -91,7 +107,8 @@ skills:
 
 def _refuse_existing(directory: Path, files: list[str], *, force: bool) -> None:
     there = [file for file in files if os.path.lexists(directory / file)]
-    stuck = [file for file in there if (directory / file).is_dir()]
+    with _words_for(directory, "cannot be looked at"):
+        stuck = [file for file in there if has_kind(directory / file, stat.S_ISDIR)]
     if stuck or (there and not force):
         raise KsadkError(
             f"nothing was written: {directory} has {' and '.join(there)} already",
@@ -101,35 +118,55 @@ def _refuse_existing(directory: Path, files: list[str], *, force: bool) -> None:
         )
 
 
-def _gitignore(path: Path) -> dict[str, str]:
-    """The .gitignore to write, with what is in it already; nothing where it needs no change."""
-    present = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
+def _gitignore(directory: Path) -> dict[Path, str]:
+    """The .gitignore to write, with what is in it already; nothing where it needs no change.
+
+    Through a link, what it leads to is written, if that is in the directory.
+    """
+    path = directory / ".gitignore"
+    if not os.path.lexists(path):
+        return {path: f"{STATE_PATTERN}\n"}
+    with _words_for(path, "cannot be read"):
+        present = _content(path)
     if any(line.strip().rstrip("/") in {".agentengine", "/.agentengine"} for line in present.splitlines()):
         return {}
+    target = path
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(os.path.realpath(directory)):
+            raise _in_the_way(path, f"leads to {target}", f"Put the line {STATE_PATTERN} there yourself.")
     separator = "" if not present or present.endswith("\n") else "\n"
-    return {path.name: f"{present}{separator}{STATE_PATTERN}\n"}
+    return {target: f"{present}{separator}{STATE_PATTERN}\n"}
 
 
-def _write_all(directory: Path, files: dict[str, str]) -> None:
+def _content(path: Path) -> str:
+    if not has_kind(path, stat.S_ISREG):
+        raise _in_the_way(path, "is not a file", "Move it away, or give another directory.")
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _in_the_way(path: Path, why: str, hint: str) -> KsadkError:
+    return KsadkError(f"nothing was written: {path} {why}", code="file_exists", hint=hint, files=[path.name])
+
+
+def _write_all(directory: Path, texts: dict[Path, str]) -> None:
+    """Write every file or none: first beside its place, so that whoever looks sees the old or the new."""
+    written: dict[Path, Path] = {}
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            _write(directory / file, text)
-    except OSError as error:
-        raise KsadkError(f"{error.filename or directory} cannot be written: {error.strerror}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file in one step: whoever looks sees the old content or the new."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8", "surrogateescape"))
-        Path(temporary).chmod(_mode(path))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        with _words_for(directory, "cannot be written"):
+            directory.mkdir(parents=True, exist_ok=True)
+            for path, text in texts.items():
+                handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".agentengine-")
+                written[path] = Path(temporary)
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(text.encode("utf-8", "surrogateescape"))
+                written[path].chmod(_mode(path))
+            for path in texts:
+                written[path].replace(path)
+                del written[path]
+    finally:
+        for left in written.values():
+            left.unlink(missing_ok=True)
 
 
 def _mode(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -9,10 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import unprivileged
 
 from ksadk.config_file import FRAMEWORKS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def unprivileged_agentengine() -> Run:
+    """Runs the program so that file modes hold for it."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*unprivileged(), sys.executable, "-m", "agentengine_cli", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return run
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -108,6 +121,110 @@ def test_a_gitignore_in_any_encoding_keeps_its_bytes(agentengine: Run) -> None:
     Path(".gitignore").write_bytes(b"caf\xe9\r\n")
     agentengine("init")
     assert Path(".gitignore").read_bytes() == b"caf\xe9\r\n.agentengine/\n"
+
+
+def test_a_gitignore_behind_a_link_in_the_directory_gains_its_line_there(agentengine: Run) -> None:
+    Path("shared").mkdir()
+    Path("shared/ignored").write_text("*.pyc\n")
+    Path(".gitignore").symlink_to("shared/ignored")
+    assert agentengine("init").returncode == 0
+    assert Path(".gitignore").is_symlink()
+    assert Path("shared/ignored").read_text() == "*.pyc\n.agentengine/\n"
+    assert sorted(path.name for path in Path().rglob("*")) == [
+        ".gitignore", "agent.py", "agentengine.yaml", "ignored", "shared",
+    ]  # fmt: skip
+
+
+def test_a_gitignore_behind_a_link_out_of_the_directory_is_left_alone(
+    agentengine: Run, tmp_path: Path
+) -> None:
+    other = tmp_path / "ignored"
+    other.write_text("*.pyc\n")
+    Path(".gitignore").symlink_to(other)
+    done = agentengine("init", "--force")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: nothing was written: .gitignore leads to {other}\n")
+    assert [path.name for path in Path().iterdir()] == [".gitignore"]
+    assert other.read_text() == "*.pyc\n"
+    other.write_text(".agentengine/\n")  # as the hint says
+    assert agentengine("init").returncode == 0
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("gone")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("make", [_directory, os.mkfifo, _dangling, _loop])
+def test_a_gitignore_that_is_no_file_is_left_alone_and_nothing_is_written(
+    agentengine: Run, make: Callable[[Path], None], force: list[str]
+) -> None:
+    make(Path(".gitignore"))
+    kind = Path(".gitignore").lstat().st_mode
+    done = agentengine("init", *force)
+    assert done.returncode == 1
+    assert ".gitignore" in done.stderr
+    assert [path.name for path in Path().iterdir()] == [".gitignore"]
+    assert Path(".gitignore").lstat().st_mode == kind
+
+
+def test_a_gitignore_that_may_not_be_read_is_told_and_nothing_is_written(
+    unprivileged_agentengine: Run,
+) -> None:
+    Path(".gitignore").touch(mode=0)
+    done = unprivileged_agentengine("init")
+    assert (done.returncode, done.stderr) == (1, "error: .gitignore cannot be read: Permission denied\n")
+    assert [path.name for path in Path().iterdir()] == [".gitignore"]
+
+
+@pytest.mark.parametrize(("mode", "directory"), [(0, "closed/sub"), (0o400, "closed"), (0o500, "closed")])
+def test_a_directory_that_may_not_be_written_is_told(
+    unprivileged_agentengine: Run, mode: int, directory: str
+) -> None:
+    Path("closed").mkdir(mode)
+    done = unprivileged_agentengine("init", directory)
+    Path("closed").chmod(0o700)
+    assert (done.returncode, done.stderr) == (1, f"error: {directory} cannot be written: Permission denied\n")
+    assert list(Path("closed").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("directory", "status", "words"),
+    [
+        ("a" * 300, 1, "cannot be written: File name too long"),
+        ("a/" * 2500, 1, "cannot be written: File name too long"),
+        ("loop", 1, "cannot be looked at: Too many levels of symbolic links"),
+        ("dangling", 2, "dangling is not a directory"),
+    ],
+)
+def test_a_directory_that_cannot_be_one_is_told(
+    agentengine: Run, directory: str, status: int, words: str
+) -> None:
+    _loop(Path("loop"))
+    _dangling(Path("dangling"))
+    done = agentengine("init", directory)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert sorted(path.name for path in Path().iterdir()) == ["dangling", "loop"]
+
+
+def test_where_one_file_cannot_be_written_none_is() -> None:
+    Path(".gitignore").write_text("#" * 30_000)
+    full = "import resource as r, signal as s; s.signal(s.SIGXFSZ, s.SIG_IGN); "
+    full += "r.setrlimit(r.RLIMIT_FSIZE, (20_000, 20_000)); from agentengine_cli.main import run; "
+    done = subprocess.run(
+        [sys.executable, "-c", full + "raise SystemExit(run(['init']))"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "error: . cannot be written: File too large\n")
+    assert [path.name for path in Path().iterdir()] == [".gitignore"]
 
 
 @pytest.mark.parametrize("name", ["研究员", 'say "hi": #1', "yes", "1.0", "- [a]", "*x"])
