@@ -547,6 +547,19 @@ class Settings:
         """The user's configuration of this program (XDG)."""
         return (self.config_home or _home("XDG_CONFIG_HOME") / ".config") / "agentengine"
 
+    def config_dir_text(self) -> str:
+        """The same as text, for what every call looks at: making a `Path` each time would cost too much."""
+        if "config_home" in self._values:
+            return str(self.config_dir())
+        said = self._environ.get("XDG_CONFIG_HOME"), self._environ.get("HOME")
+        if said not in _config_dirs:
+            _config_dirs.clear()
+            _config_dirs[said] = str(self.config_dir())
+        return _config_dirs[said]
+
+
+_config_dirs: dict[tuple[str | None, str | None], str] = {}
+
 
 def _home(instead: str) -> Path:
     try:

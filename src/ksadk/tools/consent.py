@@ -49,13 +49,18 @@ Judge = Callable[[Tool, Mapping[str, Any]], object]
 
 
 class Consent:
-    """Lets a call through, or raises its outcome: `NotAllowed`, `ApprovalNeeded`, or what the plan raised."""
+    """Lets a call through, or raises its outcome: `NotAllowed`, `ApprovalNeeded`, or what the plan raised.
+
+    `by` and `request_id` say who decided, about which request, as far as that is known.
+    """
 
     def __init__(self, store: ApprovalStore, ask: Ask | None, session_key: str, judge: Judge) -> None:
         self._store = store
         self._ask = ask
         self._session_key = session_key
         self._judge = judge
+        self.by = ""
+        self.request_id = ""
 
     def obtain(self, tool: Tool, arguments: dict[str, Any], approval: Any) -> dict[str, Any]:
         """The arguments to run with, approved by a trusted caller's `approval` or by whoever is asked.
@@ -64,6 +69,7 @@ class Consent:
         """
         if approval is None:
             return self._ask_about(tool, arguments)
+        self.by = "the caller"
         if isinstance(approval, StoredApproval):
             self._use(tool, arguments, approval.id, ("approved",))
             return arguments
@@ -108,9 +114,12 @@ class Consent:
     def _ask_about(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         request = self._request(tool, arguments)
         if self._session_key and self._store.granted(self._session_key, request):
+            self.by = "a yes for the session"
             return arguments
         self._store.create(request)
+        self.request_id = request.id
         shown, decision = self.answer(tool, request, self._ask or _nobody)
+        self.by = decision.by or "nobody"
         request = self._settle(tool, shown, decision)
         arguments = tool.parameters.check(request.arguments)
         self._judge(tool, arguments)
@@ -178,6 +187,7 @@ class Consent:
                 )
             if not approved:
                 kept = self._store.decide(shown.id, "denied", by=decision.by, reason=decision.reason)
+        self.by = kept.decided_by or decision.by
         if kept.state == "denied" or not approved:
             message = f"{tool.name} was not approved"
             if kept.decided_by not in ("", decision.by):
@@ -197,7 +207,9 @@ class Consent:
     ) -> None:
         """Use a stored request for exactly this call, once. All of it is compared just before the call
         runs; the content only where somebody has `seen` a preview of it."""
+        self.request_id = request_id
         request = self._store.get(request_id)
+        self.by = request.decided_by or by
         refuse = functools.partial(NotAllowed, "approval_rejected", tool=tool)
         if request.account_id != get_current_account_id() or request.tool_name != tool.name:
             raise refuse(f"{request_id} is for another call", code="approval_mismatch")

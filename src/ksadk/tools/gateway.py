@@ -14,6 +14,7 @@ from ksadk.errors import KsadkError, SettingsError
 from ksadk.runtime_context import get_current_invocation_context_or_default, scoped
 from ksadk.settings import APPROVAL_MODE_ALIASES, APPROVAL_MODES, Settings, read_approval_mode
 from ksadk.tools.registry import Tool, ToolPolicy, find, registered, tool_of
+from ksadk.tools.rule_files import project_text, standing_rules
 
 # What only a question needs (the store, digests, rules) is imported when there is one: most calls have none.
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         approval_interrupt_info_from_result,
         build_tool_receipt_idempotency_key,
     )
+    from ksadk.tools.call_log import CallRecord
     from ksadk.tools.consent import Consent
     from ksadk.tools.rules import Rule
 
@@ -57,6 +59,9 @@ class Judgement(NamedTuple):
     rule: Rule | None = None
 
 
+_NOT_WRITTEN_DOWN = frozenset({"invalid_arguments", "log_unavailable", "invalid_setting"})
+"""Codes of what was no call, and of a call that the log itself kept from starting."""
+
 _LET = Judgement(False)
 _ASK = Judgement(True)
 
@@ -65,29 +70,36 @@ class ToolGateway:
     """Calls tools. What it may ask, and whom, is handed in; without `ask` nobody is there.
 
     policies: policies by tool name, over those that the tools declare.
-    rules: rules that decide before anyone is asked; deny holds in every mode.
+    rules: exactly these decide before anyone is asked, deny in every mode; without, those of the user's and
+        the current project's files.
     ask: puts a request to someone (a terminal's prompt, a host's dialogue).
     session_key: names the terminal session that "for the session" is about; empty where there is none.
     store: where requests are kept; the user's own by default.
     approval_mode: the mode where neither the request nor the environment names one.
+    audit_args: whether the decision log holds arguments; None: as the environment says.
+    log_all: whether it also holds low-risk calls that no rule is about; None: as the environment says.
     """
 
     def __init__(
         self,
         policies: Mapping[str, ToolPolicy] | None = None,
         *,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[Rule] | None = None,
         ask: Ask | None = None,
         session_key: str = "",
         store: ApprovalStore | None = None,
         approval_mode: str = "off",
+        audit_args: bool | None = None,
+        log_all: bool | None = None,
     ) -> None:
         self._policies = dict(policies or {})
-        self._rules = tuple(rules)
+        self._rules = None if rules is None else tuple(rules)
         self._ask = ask
         self._session_key = session_key
         self._store = store
         self._default_mode = read_approval_mode(approval_mode)
+        self._audit_args = audit_args
+        self._log_all = log_all
         self._policed: dict[Tool, Tool] = {}
 
     def invoke(
@@ -111,19 +123,31 @@ class ToolGateway:
         envelope. Other exceptions are bugs and travel on. A coroutine function's call returns an awaitable
         of the same.
         """
+        arguments = kwargs
+        consent: Consent | None = None
+        record: CallRecord | None = None
         try:
             tool = self.policed(tool)
             arguments = tool.parameters.check(tool.parameters.bind(args, kwargs))  # validate
             judged = self._judge(tool, arguments)  # refuse
             if judged.ask or approval is not None:
-                arguments = self._consent().obtain(tool, arguments, approval)  # preview, ask, check again
+                consent = self._consent()
+                arguments = consent.obtain(tool, arguments, approval)  # preview, ask, check again
             trim = self._trimmer(tool)  # its settings are read first: a call that has run does not fail
+            if judged.rule or consent or tool.policy.risk_level != "low" or self._logs_all():
+                record = self._allow(tool, arguments, judged, consent)  # write down
             result = tool.func(**arguments)  # run
         except KsadkError as error:
-            return error.to_result()
+            if record is not None:
+                return record.ended(error.to_result())
+            return self._refuse(tool, arguments, error, consent)
+        except BaseException as error:
+            if record is not None:
+                record.broke(error)
+            raise
         if inspect.iscoroutine(result):
-            return self._finish_later(result, trim)
-        return trim(result)
+            return self._finish_later(result, trim, record)
+        return trim(result) if record is None else record.ended(trim(result))
 
     def preview(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """What a call would do, without doing it or asking anyone: `{ok, dry_run, summary, where, details,
@@ -198,11 +222,13 @@ class ToolGateway:
         """Refuse what a rule denies; otherwise say whether somebody must be asked, and by which rule."""
         mode = self.approval_mode()
         needed = mode != "off" and tool_policy_requires_approval(tool.policy, approval_mode=mode)
-        if not self._rules:
+        rules = standing_rules() if self._rules is None else self._rules
+        if not rules:
             return _ASK if needed else _LET
-        from ksadk.tools.rules import decide
+        from ksadk.tools.rules import Call, decide_call
 
-        rule = decide(self._rules, tool.name, tool.parameters.canonical(arguments))
+        call = Call.of(tool, tool.parameters.canonical(arguments), project_text())
+        rule = decide_call(rules if mode != "off" else [r for r in rules if r.verdict == "deny"], call)
         if rule is None:
             return _ASK if needed else _LET
         if rule.verdict == "deny":
@@ -210,13 +236,13 @@ class ToolGateway:
 
             raise NotAllowed(
                 "denied_by_rule",
-                f"a rule denies {tool.name}",
+                f"a rule denies {tool.name}" + (f" ({rule.place})" if rule.place else ""),
                 tool,
                 reason=rule.reason,
                 hint="No approval lifts a deny rule; change the rule.",
                 rule=rule,
             )
-        return Judgement(rule.verdict == "ask" and mode != "off", rule)
+        return Judgement(rule.verdict == "ask", rule)
 
     def _consent(self) -> Consent:
         from ksadk.tools.consent import Consent
@@ -237,11 +263,45 @@ class ToolGateway:
 
         return trim
 
-    async def _finish_later(self, result: Awaitable[Any], trim: Callable[[Any], Any]) -> Any:
+    async def _finish_later(
+        self, result: Awaitable[Any], trim: Callable[[Any], Any], record: CallRecord | None
+    ) -> Any:
         try:
-            return trim(await result)
+            ended = trim(await result)
         except KsadkError as error:
+            ended = error.to_result()
+        except BaseException as error:
+            if record is not None:
+                record.broke(error)
+            raise
+        return ended if record is None else record.ended(ended)
+
+    def _logs_all(self) -> bool:
+        return Settings.from_env().tool_log_all if self._log_all is None else self._log_all
+
+    def _record(self, tool: Tool, arguments: Mapping[str, Any], *, required: bool) -> CallRecord:
+        from ksadk.tools.call_log import CallRecord
+
+        return CallRecord(lambda: self.store, tool, arguments, required=required, audit_args=self._audit_args)
+
+    def _allow(
+        self, tool: Tool, arguments: Mapping[str, Any], judged: Judgement, consent: Consent | None
+    ) -> CallRecord:
+        """Write down that a call is let through; one that needs approval starts only then."""
+        required = judged.ask or (judged.rule is not None and self.requires_approval(tool))
+        record = self._record(tool, arguments, required=required)
+        record.allowed(judged.rule, consent, self.approval_mode())
+        return record
+
+    def _refuse(
+        self, tool: Tool, arguments: Mapping[str, Any], error: KsadkError, consent: Consent | None
+    ) -> Any:
+        """The result of a call that does not start, which is written down if the call is one, and was asked
+        about, denied or risky."""
+        told = consent or hasattr(error, "outcome") or tool.policy.risk_level != "low"
+        if not told or error.code in _NOT_WRITTEN_DOWN:
             return error.to_result()
+        return self._record(tool, arguments, required=False).refused(error, consent)
 
 
 def _as_it_is(result: Any) -> Any:
