@@ -1,13 +1,17 @@
 """`agentengine init`: what it writes works, and it destroys nothing."""
 
 import ast
+import importlib.util
 import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from support import unprivileged
@@ -59,18 +63,83 @@ def test_the_plain_agent_runs(agentengine: Run) -> None:
     assert done.stdout == "You said: hi\n"
 
 
+def need(*modules: str) -> None:
+    """Frameworks are always there in continuous integration, and elsewhere where they are wanted."""
+    for module in modules:
+        if os.environ.get("CI") == "true":
+            assert importlib.util.find_spec(module), f"{module} is not installed, and required here"
+        else:
+            pytest.importorskip(module, reason=f"{module} is not installed (pip install -e '.[frameworks]')")
+
+
 def test_a_graph_answers_without_a_key(agentengine: Run) -> None:
-    pytest.importorskip("langgraph")
+    need("langgraph")
     agentengine("init", "--framework", "langgraph")
     done = subprocess.run([sys.executable, "agent.py", "hi"], capture_output=True, text=True, check=True)
     assert done.stdout == "You said: hi\n"
 
 
-@pytest.mark.parametrize(("framework", "module"), [("langchain", "langchain"), ("google-adk", "google.adk")])
-def test_a_frameworks_agent_imports_without_a_key(agentengine: Run, framework: str, module: str) -> None:
-    pytest.importorskip(module)
+def test_a_langchain_agent_answers_without_a_key(agentengine: Run) -> None:
+    need("langchain")
+    agentengine("init", "--framework", "langchain")
+    done = subprocess.run([sys.executable, "agent.py", "hi"], capture_output=True, text=True, check=True)
+    assert done.stdout == "hi\n"
+
+
+def test_an_adk_agent_imports_without_a_key(agentengine: Run) -> None:
+    need("google.adk")
+    agentengine("init", "--framework", "google-adk")
+    subprocess.run([sys.executable, "-c", "import agent; assert agent.root_agent.tools"], check=True)
+
+
+class ModelService(BaseHTTPRequestHandler):
+    """Answers as OpenAI's chat completions do, and keeps what it is asked."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        known = self.path == "/v1/chat/completions"
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Two."}}
+        completion = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(completion if known else {}).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing, where a test shows what failed."""
+
+
+@pytest.fixture
+def model_service() -> Iterator[str]:
+    ModelService.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), ModelService) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("framework", ["langchain", "deepagents"])
+def test_an_agent_with_a_model_offers_its_tool_and_prints_the_answer(
+    agentengine: Run, model_service: str, framework: str
+) -> None:
+    need(framework, "langchain_openai")
     agentengine("init", "--framework", framework)
-    subprocess.run([sys.executable, "-c", "import agent"], check=True, timeout=60)
+    variables = {"OPENAI_API_KEY": "k", "OPENAI_MODEL_NAME": "small", "OPENAI_BASE_URL": model_service}
+    done = subprocess.run(
+        [sys.executable, "agent.py", "how many"],
+        env={**os.environ, **variables, "NO_PROXY": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "Two.\n"
+    [asked] = ModelService.asked
+    assert asked["model"] == "small"
+    assert "word_count" in [tool["function"]["name"] for tool in asked["tools"]]
 
 
 def test_nothing_is_overwritten_without_force(agentengine: Run) -> None:
