@@ -6,6 +6,10 @@ import sys
 def main() -> None:
     """Run the command line of this process. An interrupt ends it with 130, also while it still starts."""
     try:
+        if sys.argv[1:2] == ["--complete"]:
+            from agentengine_cli import completion
+
+            sys.exit(completion.main(sys.argv[2:]))
         try:
             from agentengine_cli.main import run
         except ImportError:

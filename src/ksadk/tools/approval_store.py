@@ -101,6 +101,21 @@ class ApprovalStore:
         with self._transaction() as db:
             return [_from_row(row) for row in db.execute(query, values)]
 
+    def glance(self, project: str | None = None) -> list[tuple[str, str, str]]:
+        """The id, tool and state of what `list` gives, the newest first, for a shell that completes a word.
+
+        The file is read, not made, migrated or waited for; one that cannot be read now has nothing.
+        """
+        query = "SELECT id, tool_name, state FROM requests WHERE state IN ('pending', 'approved') "
+        query += "AND expires_at > ? AND (? IS NULL OR project = ?) ORDER BY created_at DESC"
+        place = None if project is None else _path_text(project)
+        try:
+            db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.1)
+            with contextlib.closing(db):
+                return db.execute(query, (self.now(), place, place)).fetchall()
+        except sqlite3.Error:
+            return []
+
     def decide(
         self,
         request_id: str,
