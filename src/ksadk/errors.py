@@ -47,6 +47,9 @@ CODES: dict[str, Code] = {
     "approval_inside_tool": Code("denied", "What a tool started tried to approve something."),
     "no_terminal": Code("approval", "The answer must be given at a terminal, and there is none."),
     "unsupported_rule": Code("usage", "A rule that this release cannot judge."),
+    "invalid_rules": Code("usage", "A file of rules is broken; the message names file and line."),
+    "trust_unavailable": Code("unavailable", "What the user trusts cannot be read or written."),
+    "unknown_rule": Code("failed", "No rule is at that place or has that number."),
     "log_unavailable": Code("unavailable", "The decision cannot be written down, so the call did not start."),
     # Agent Cards and projects
     "invalid_card": Code("usage", "A value that no valid Agent Card can hold."),

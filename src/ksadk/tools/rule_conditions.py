@@ -1,0 +1,308 @@
+"""What a rule asks of an argument: a path glob, a domain, a regular expression, a value, or one of several.
+
+Allowing and tightening are not mirror images. A condition of an allow rule must hold for everything that a
+call acts on, by every name that it has; one of a deny or ask rule holds as soon as one name of one thing
+fits. Where that cannot be told, the condition of an allow rule does not hold, and that of the others does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from ksadk.tools.linear_regex import LinearRegex
+from ksadk.workspace.globs import name_matches, path_matches
+
+MAX_PATTERN = 1_000
+MAX_TEXT = 10_000
+"""Characters of an argument that a regular expression is held against."""
+
+
+class BadRule(ValueError):
+    """What is wrong with a rule, in words for a person."""
+
+
+_DOMAIN = re.compile(r"(?:\*|(?:\*\.)?[^\s*/@:?#\[\]\\]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a condition is held against: the things that a call acts on, each with its names.
+
+    `kind` is `path` where files are named relative to a `root`, `text_path` where an argument is called path
+    and no root is known, `url`, or `value` for any other argument, whose only name is its value.
+    """
+
+    kind: str
+    items: tuple[tuple[Any, ...], ...]
+    root: str = ""
+
+
+class Condition(Protocol):
+    """One condition of a rule."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a list is compared as it is, and not item by item."""
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:
+        """Whether one name of one thing fits."""
+
+
+def holds(condition: Condition, subject: Subject, tightening: bool) -> bool:
+    """Whether a condition holds: for all names of all things, or where it is `tightening`, for any."""
+    results = [condition.fits(name, subject, tightening) for item in subject.items for name in item]
+    return any(results) if tightening else bool(results) and all(results)
+
+
+def read_condition(argument: str, written: Any) -> Condition:
+    """The condition that is written in a rule; `ValueError` says what is wrong with it."""
+    if isinstance(written, list):
+        raise BadRule(f"{argument}: a list is written {{any: [...]}} or {{equals: [...]}}")
+    if not isinstance(written, Mapping):
+        return _read_plain(argument, written)
+    if len(written) != 1:
+        raise BadRule(f"{argument}: a condition has exactly one of {', '.join(_KINDS)}")
+    kind, value = next(iter(written.items()))
+    if kind not in _KINDS:
+        raise BadRule(f"{argument}: {kind!r} is none of {', '.join(_KINDS)}")
+    if kind == "equals":
+        return Equals(value)
+    if kind == "any":
+        if not isinstance(value, list) or not value:
+            raise BadRule(f"{argument}: any takes a list of conditions")
+        return AnyOf(tuple(read_condition(argument, item) for item in value))
+    if not isinstance(value, str) or not value:
+        raise BadRule(f"{argument}: {kind} takes a text in quotes")
+    if kind == "regex":
+        return Regex(value, LinearRegex(value))
+    if kind == "domain":
+        return Domain(_checked_domain(argument, value))
+    return Glob(_checked_glob(argument, value))
+
+
+def _read_plain(argument: str, value: Any) -> Condition:
+    if isinstance(value, str) and argument == "path":
+        return Plain(value, glob=_checked_glob(argument, value))
+    if isinstance(value, str) and argument == "url":
+        return Plain(value, domain=_checked_domain(argument, value))
+    return Plain(value)
+
+
+_KINDS = ("glob", "domain", "regex", "equals", "any")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A value alone: a glob for paths, a domain for URLs, equality for everything else."""
+
+    value: Any
+    glob: str | None = None
+    domain: str | None = None
+    whole = False
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:
+        if subject.kind in ("path", "text_path") and self.glob is not None:
+            return glob_fits(self.glob, name, subject, tightening)
+        if subject.kind == "url" and self.domain is not None:
+            return domain_fits(self.domain, name, tightening)
+        return same(self.value, name) or (not isinstance(self.value, str) and name == json.dumps(self.value))
+
+
+@dataclass(frozen=True)
+class Equals:
+    value: Any
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.value, list)
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:  # noqa: ARG002  # as any condition
+        return same(self.value, name)
+
+
+@dataclass(frozen=True)
+class Glob:
+    pattern: str
+    whole = False
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:
+        if subject.kind in ("path", "text_path"):
+            return glob_fits(self.pattern, name, subject, tightening)
+        return isinstance(name, str) and fnmatch.fnmatchcase(name, self.pattern)
+
+
+@dataclass(frozen=True)
+class Domain:
+    pattern: str
+    whole = False
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:  # noqa: ARG002  # as any condition
+        return domain_fits(self.pattern, name, tightening)
+
+
+@dataclass(frozen=True)
+class Regex:
+    pattern: str
+    compiled: LinearRegex
+    whole = False
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:  # noqa: ARG002  # as any condition
+        if not isinstance(name, str) or len(name) > MAX_TEXT:
+            return tightening
+        return self.compiled.matches(name)
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    conditions: tuple[Condition, ...]
+
+    @property
+    def whole(self) -> bool:
+        return any(condition.whole for condition in self.conditions)
+
+    def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:
+        return any(condition.fits(name, subject, tightening) for condition in self.conditions)
+
+
+def same(wanted: Any, value: Any) -> bool:
+    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return wanted is value
+    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+        return wanted.keys() == value.keys() and all(same(wanted[key], value[key]) for key in wanted)
+    if isinstance(wanted, (list, tuple)) and isinstance(value, (list, tuple)):
+        return len(wanted) == len(value) and all(map(same, wanted, value))
+    return bool(wanted == value)
+
+
+def glob_fits(pattern: str, name: Any, subject: Subject, tightening: bool) -> bool:
+    """Whether a path fits a glob. A pattern that begins with / is about the whole path on this machine.
+
+    A pattern without a slash means a file in the root itself; one that tightens means that name anywhere, and
+    takes capitals for small letters, as some file systems do.
+    """
+    if not isinstance(name, str):
+        return tightening
+    absolute = pattern.startswith("/")
+    if subject.kind == "path" and absolute:
+        if not subject.root:
+            return tightening
+        name = posixpath.join(subject.root, name) if name != "." else subject.root
+    if tightening:
+        pattern, name = _folded(pattern), _folded(name)
+        if "/" not in pattern and name_matches(pattern, name.rpartition("/")[2]):
+            return True
+    names = name.split("/") if name != "." else ["."]
+    return path_matches(_segments(pattern, tightening), names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _segments(pattern: str, tightening: bool) -> tuple[str, ...]:
+    parts = tuple(pattern.split("/"))
+    if not tightening and parts[-1] == "**":
+        return (*parts, "*")  # what is inside a directory, not the directory itself
+    return parts
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    import unicodedata
+
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def clean_path(path: str) -> str:
+    """A path with slashes, and without `.` and inner `..`; one that is absolute stays so."""
+    cleaned = posixpath.normpath(path.replace("\\", "/") or ".")
+    return cleaned[1:] if cleaned.startswith("//") else cleaned
+
+
+def _checked_glob(argument: str, pattern: str) -> str:
+    """The pattern, its ~ expanded and a / at its end read as everything below."""
+    if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
+        raise BadRule(f"{argument}: a path pattern has 1 to {MAX_PATTERN:,} characters")
+    if "\\" in pattern:
+        raise BadRule(f"{argument}: a path pattern has /, not \\, between names")
+    if pattern == "~" or pattern.startswith("~/"):
+        pattern = os.path.expanduser(pattern)  # noqa: PTH111  # text in, text out
+        if pattern.startswith("~"):
+            raise BadRule(f"{argument}: there is no home directory for ~ to stand for")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise BadRule(f"{argument}: no path has .. left in it; name the directory from the root")
+    if pattern.endswith("/"):
+        parts.append("**")
+    return ("/" if pattern.startswith("/") else "") + "/".join(parts) if parts else "."
+
+
+def _checked_domain(argument: str, pattern: str) -> str:
+    if not _DOMAIN.fullmatch(pattern):
+        raise BadRule(
+            f"{argument}: {pattern!r} is no domain such as example.com or *.example.com; "
+            "write {regex: ...} or {equals: ...} for more of a URL"
+        )
+    return pattern.lower()
+
+
+def domain_fits(pattern: str, url: Any, tightening: bool) -> bool:
+    """Whether the host of a URL fits a domain: `example.com`, `*.example.com` (what is below it), `*`.
+
+    A port in the pattern must be the URL's; without one any port fits. A URL that programs could read in
+    different ways has several hosts: all must fit, or where the rule tightens, any.
+    """
+    hosts = hosts_of(url) if isinstance(url, str) else None
+    if not hosts:
+        return tightening
+    results = [_host_fits(pattern, host, port) for host, port in hosts]
+    return any(results) if tightening else all(results)
+
+
+def _host_fits(pattern: str, host: str, port: int | None) -> bool:
+    wanted, colon, number = pattern.rpartition(":")
+    if not colon or not number.isdigit():
+        wanted, number = pattern, ""
+    if number and port != int(number):
+        return False
+    wanted = _ascii_host(wanted.strip("[]"))
+    if wanted == "*":
+        return True
+    return host.endswith(wanted[1:]) and host != wanted[2:] if wanted.startswith("*.") else host == wanted
+
+
+def hosts_of(url: str) -> set[tuple[str, int | None]]:
+    """The hosts and ports that programs may read in a URL; empty where one reading fails."""
+    stripped = "".join(url.split())  # browsers leave out line ends and tabs
+    readings = {url.strip(), stripped, stripped.replace("\\", "/")}
+    hosts = set()
+    for reading in readings:
+        try:
+            parts = urlsplit(reading)
+            port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+            host = parts.hostname
+        except ValueError:
+            return set()
+        if not host:
+            return set()
+        hosts |= {(_ascii_host(host), port), (_ascii_host(unquote(host)), port)}
+    return hosts
+
+
+def _ascii_host(host: str) -> str:
+    """A host in small letters, without the dot at its end, and as DNS is asked for it."""
+    host = host.lower().rstrip(".")
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
