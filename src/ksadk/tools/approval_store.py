@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ class ApprovalStore:
         with self._transaction() as db:
             return [_from_row(row) for row in db.execute(query, values)]
 
-    def glance(self, project: str | None = None) -> list[tuple[str, str, str]]:
+    def glance(self, project: str | None = None) -> Sequence[tuple[str, str, str]]:
         """The id, tool and state of what `list` gives, the newest first, for a shell that completes a word.
 
         The file is read, not made, migrated or waited for; one that cannot be read now has nothing.
