@@ -256,7 +256,9 @@ def _run(tool: str, arguments: dict[str, Any], text: Callable[[Any], str]) -> No
 
 
 def _show(tool: str, result: dict[str, Any], text: Callable[[Any], str]) -> None:
-    output.show_result(result, text, partial(workspace_words.failure, tool))
+    output.show_result(
+        result, text, partial(workspace_words.failure, tool), partial(workspace_words.in_options, tool)
+    )
 
 
 def _change(
@@ -300,6 +302,7 @@ def _with_hint(result: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
 
 
 def _as_status(result: dict[str, Any]) -> str:
+    _say_unreadable(result["unreadable"], "directory", "directories")
     files = [(f"{file['size']:,}".rjust(12), file["path"]) for file in result["files"]]
     shown = _count(result["file_count_sampled"], "file")
     return f"{result['workspace_root']}\n{output.columns(files)}{shown} shown\n"
@@ -313,6 +316,7 @@ def _as_listing(result: dict[str, Any]) -> str:
         changed = datetime.fromtimestamp(entry["mtime_ns"] / 1e9).strftime("%Y-%m-%d %H:%M")
         size = f"{entry['size']:,}" if entry["type"] == "file" else "-"
         rows.append((entry["type"], size.rjust(12), changed, entry["path"]))
+    _say_unreadable(result["unreadable"], "directory", "directories")
     if result["truncated"]:
         output.say("there are more; --limit shows more of them")
     return output.columns(rows)
@@ -333,8 +337,6 @@ def _line(text: str) -> str:
 
 
 def _as_edit(result: dict[str, Any]) -> str:
-    if result.get("warning"):
-        output.say(f"warning: {workspace_words.in_options('edit_workspace_file', result['warning'])}")
     return f"edited {result['absolute_path']}: {_count(result['replacements'], 'replacement')}\n"
 
 
@@ -348,6 +350,8 @@ def _as_matches(result: dict[str, Any]) -> str:
         output.say(result["note"])
     elif not result["results"]:
         output.say(f"no line matches in {_count(result['files_searched'], 'file')}")
+    if not result.get("note"):  # which tells it
+        _say_unreadable(result["skipped"]["unreadable"], "file or directory", "files or directories")
     if result["truncated"]:
         output.say("there are more; --limit, --glob or a path chooses others")
     between = "--\n" if result["context_lines"] else ""
@@ -370,6 +374,11 @@ def _as_issues(result: dict[str, Any]) -> str:
         f"{path}:{issue['line']}:{issue['column']}: {issue['severity']}: {issue['message']}\n"
         for issue in result["issues"]
     )
+
+
+def _say_unreadable(count: int, one: str, several: str) -> None:
+    if count:
+        output.say(f"{count:,} {one if count == 1 else several} could not be read")
 
 
 def _count(number: int, noun: str) -> str:

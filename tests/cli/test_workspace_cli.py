@@ -321,3 +321,18 @@ def test_a_file_where_what_was_read_is_kept_is_a_clear_error(agentengine: Run, f
     assert (status, "has not been read" in said) == (1, True)
     assert here(agentengine, "delete", "f.txt", "--yes")[0] == 0
     assert not file.exists()
+
+
+def test_directories_that_cannot_be_read_are_counted(agentengine: Run, file: Path) -> None:
+    here_now = Path.cwd()
+    for _ in range(20):  # no system opens a path of 5,000 bytes, whoever asks
+        os.mkdir("d" * 250)  # noqa: PTH102  # a path that long cannot be named
+        os.chdir("d" * 250)
+    os.chdir(here_now)
+    try:
+        for command in (("list", "--recursive"), ("status",), ("search", "beta"), ("search", "nowhere")):
+            status, out, said = here(agentengine, *command)
+            assert (status, "could not be read\n" in said) == (0, True), command
+            assert "could not be read" not in out
+    finally:  # pytest's own clean-up is no match for it
+        subprocess.run(["rm", "-rf", "d" * 250], check=True)

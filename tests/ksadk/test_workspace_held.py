@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from ksadk.workspace import files
+from ksadk.workspace import files, listing
 from ksadk.workspace.held import held
 from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.searching import Query, search
 
 NOBODY = 65_534
 
@@ -209,3 +210,42 @@ def test_a_write_that_fails_leaves_no_temporary_file(
     assert caught.value.code == "no_space"
     assert [path.name for path in root.iterdir()] == ["f"]
     assert (root / "f").read_bytes() == b"old"
+
+
+# A directory that cannot be read
+
+
+def test_a_directory_that_cannot_be_read_is_not_an_empty_one(commoner: Path) -> None:
+    for name in ("open/f", "closed/f", "open/shut/f", "listed/f"):
+        (commoner / name).parent.mkdir(parents=True, exist_ok=True)
+        (commoner / name).write_bytes(b"needle\n")
+    closed = {"closed": 0o000, "open/shut": 0o300, "listed": 0o400}
+    for name, mode in closed.items():
+        (commoner / name).chmod(mode)
+    try:
+        for name in closed:
+            for look in (
+                lambda name=name: listing.list_entries(commoner, name),
+                lambda name=name: search(commoner, Query("needle", name)),
+            ):
+                with pytest.raises(WorkspaceError) as caught:
+                    look()
+                assert caught.value.code == "permission_denied"
+        found = listing.list_entries(commoner, recursive=True)
+        assert [entry["path"] for entry in found["entries"]] == [
+            "closed", "listed", "open", "open/f", "open/shut",
+        ]  # fmt: skip
+        assert found["unreadable"] == 3
+        assert listing.status(commoner)["unreadable"] == 3
+        result = search(commoner, Query("needle"))
+        assert ([match["path"] for match in result["results"]], result["skipped"]["unreadable"]) == (
+            ["open/f"],
+            3,
+        )
+        commoner.chmod(0o300)
+        with pytest.raises(WorkspaceError) as caught:
+            listing.status(commoner)
+        assert caught.value.code == "permission_denied"
+    finally:
+        for path in (commoner, *map(commoner.joinpath, closed)):
+            path.chmod(0o700)

@@ -187,7 +187,8 @@ def list_workspace_files(
     include_dirs: list directories too.
     max_results: 1 to 5000; `truncated` says that there are more.
     sort_by: `name`, `mtime` (newest first) or `size` (largest first).
-    Symbolic links are listed as `symlink` and not followed.
+    Symbolic links are listed as `symlink` and not followed. `unreadable` counts directories that could not be
+    read.
     """
     from ksadk.workspace import listing
 

@@ -24,12 +24,19 @@ _ORDERS: dict[str, Callable[[Entry], Any]] = {
 
 
 def status(root: Path) -> dict[str, Any]:
-    """The root and its first 50 files."""
+    """The root and its first 50 files. Raises `permission_denied` if the root cannot be read."""
+    walk = Walk(root)
     files = [
         {"path": readable(entry.path), "size": entry.state.st_size}
-        for entry in itertools.islice(Walk(root).files(root), SAMPLED_FILES)
+        for entry in itertools.islice(walk.files(root), SAMPLED_FILES)
     ]
-    return {"ok": True, "workspace_root": str(root), "file_count_sampled": len(files), "files": files}
+    return {
+        "ok": True,
+        "workspace_root": str(root),
+        "file_count_sampled": len(files),
+        "files": files,
+        "unreadable": walk.skipped.unreadable,
+    }
 
 
 def list_entries(
@@ -43,7 +50,7 @@ def list_entries(
 ) -> dict[str, Any]:
     """The entries of a directory, links as links; the result of `list_workspace_files`.
 
-    Raises `not_found`, `not_a_directory`, `invalid_glob`, `invalid_sort_by`.
+    Raises `not_found`, `not_a_directory`, `permission_denied`, `invalid_glob`, `invalid_sort_by`.
     """
     if sort_by not in _ORDERS:
         raise WorkspaceError(
@@ -60,8 +67,10 @@ def list_entries(
                 hint="read_workspace_file shows a file.", path=place.shown,
             )  # fmt: skip
 
+    walk = Walk(root)
+
     def chosen() -> Iterator[Entry]:
-        for entry in Walk(root).entries(place.real, recursive=recursive):
+        for entry in walk.entries(place.real, recursive=recursive):
             if not include_dirs and entry.kind == "directory":
                 continue
             if pattern is None or pattern.matches(_below(entry.path, place.relative)):
@@ -74,6 +83,7 @@ def list_entries(
         "recursive": recursive,
         "entries": [_described(entry) for entry in first[:limit]],
         "truncated": len(first) > limit,
+        "unreadable": walk.skipped.unreadable,
     }
 
 

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
-from ksadk.workspace.paths import GIT, Place, WorkspaceError, is_private, own_directories, relative_to
+from ksadk.workspace.paths import (
+    GIT,
+    Place,
+    WorkspaceError,
+    is_private,
+    os_errors,
+    own_directories,
+    relative_to,
+)
 
 _IGNORE_FILES = (".ignore", ".gitignore")
 _MAX_IGNORE_BYTES = 256 * 1024
@@ -76,7 +84,10 @@ class Walk:
                 yield entry
 
     def entries(self, start: Path, *, recursive: bool) -> Iterator[Entry]:
-        """What is in `start`, and with `recursive` below it too; a directory comes before its entries."""
+        """What is in `start`, and with `recursive` below it too; a directory comes before its entries.
+
+        Raises as the system says where `start` cannot be read. Directories below it that cannot are counted.
+        """
         shown = relative_to(self.root, start)
         self._closed = frozenset(
             relative_to(self.root, path)
@@ -84,7 +95,8 @@ class Walk:
             if path.is_relative_to(self.root)
         )
         # A stack of our own: a hostile tree is deeper than the interpreter's.
-        stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
+        with os_errors(shown):
+            stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
         while stack:
             rules, entries = stack[-1]
             entry = next(entries, None)
@@ -102,7 +114,10 @@ class Walk:
                 self.skipped.links += 1
             yield entry
             if recursive and is_directory and entry.name != GIT:
-                stack.append(self._inside(self.root / entry.path, entry.path, rules))
+                try:
+                    stack.append(self._inside(self.root / entry.path, entry.path, rules))
+                except OSError:
+                    self.skipped.unreadable += 1
 
     def _inside(
         self, directory: Path, prefix: str, rules: tuple[_Rules, ...]
@@ -114,17 +129,14 @@ class Walk:
 
     def _scan(self, directory: Path, prefix: str) -> list[Entry]:
         found: list[Entry] = []
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    path = f"{prefix}/{entry.name}" if prefix else entry.name
-                    if not is_private(entry.name) and path not in self._closed:
-                        try:
-                            found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
-                        except FileNotFoundError:
-                            pass  # deleted since
-        except OSError:
-            self.skipped.unreadable += 1
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                path = f"{prefix}/{entry.name}" if prefix else entry.name
+                if not is_private(entry.name) and path not in self._closed:
+                    try:
+                        found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
+                    except FileNotFoundError:
+                        pass  # deleted since
         return sorted(found, key=lambda entry: entry.name)
 
     def _rules_above(self, start: Path) -> tuple[_Rules, ...]:
