@@ -41,6 +41,8 @@ class CallOptions:
     wait: float = 0
     session: str = ""
     root: str = ""
+    audit_args: bool = False
+    log_all: bool = False
 
 
 _NO_OPTIONS = CallOptions()
@@ -70,6 +72,8 @@ class CallCommand(Command):
             *about_asking,
             _value("--session", "session", "NAME", "The session that read state belongs to."),
             _value("--root", "root", "DIR", "The workspace; .agentengine/ui/workspace if not given."),
+            _flag("--audit-args", "audit_args", "Keep the arguments in the decision log, not only a digest."),
+            _flag("--log-all", "log_all", "Keep this call in the decision log, also if its risk is low."),
             *super().shared_options(),
         ]
 
@@ -121,7 +125,13 @@ def call_scope(named: str) -> Iterator[ToolGateway]:
             hint="A person has to approve: run it in a terminal of your own.",
         )
     key = "" if Settings.from_env().inside_tool else session_key()
-    gateway = ToolGateway(ask=_Asker(named, chosen), session_key=key, approval_mode="strict")
+    gateway = ToolGateway(
+        ask=_Asker(named, chosen),
+        session_key=key,
+        approval_mode="strict",
+        audit_args=chosen.audit_args or None,
+        log_all=chosen.log_all or None,
+    )
     with ExitStack() as stack:
         if chosen.root:
             stack.enter_context(workspace_root_scope(_directory(chosen.root)))

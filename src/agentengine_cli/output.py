@@ -86,12 +86,13 @@ def show_result(
     result: Any,
     text: Callable[[Any], str],
     words: Callable[[Mapping[str, Any]], tuple[str, str | None]] | None = None,
+    warning_words: Callable[[str], str] = str,
 ) -> None:
     """A tool's result, and the exit status that it asks for.
 
     With `--json`, the result as it is. Otherwise its text; a failure goes to stderr in words (those of
-    `words`, or of `words_of`), and a call that needs approval prints its envelope, since whoever reads stdout
-    has to answer it.
+    `words`, or of `words_of`), as does a warning, and a call that needs approval prints its envelope, since
+    whoever reads stdout has to answer it.
     """
     status = result_status(result)
     failed = isinstance(result, Mapping) and result.get("ok") is False
@@ -99,6 +100,8 @@ def show_result(
         write_json(result)
     elif not failed or "error_message" not in result:
         write(text(result))
+    if isinstance(result, Mapping) and isinstance(result.get("warning"), str) and not json_wanted.get():
+        say(f"warning: {warning_words(result['warning'])}")
     if failed:
         say_error(*(words or words_of)(result))
     if status:

@@ -181,8 +181,8 @@ def outcome_of(error: KsadkError) -> str:
 
 
 def rule_words(rule: Rule) -> str:
-    """A rule in a line of the log."""
-    return f"{rule.verdict} {rule.tool}"
+    """A rule in a line of the log: `allow edit_workspace_file at FILE:LINE`."""
+    return f"{rule.verdict} {rule.tool}" + (f" at {rule.place}" if rule.place else "")
 
 
 def _secrets() -> list[str]:
