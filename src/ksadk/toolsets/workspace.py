@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ksadk.runtime_context import get_current_workspace_root
 from ksadk.sessions import make_session_dir, resolve_local_session_dir
-from ksadk.tools.registry import Plan, builtin
+from ksadk.tools.registry import Plan, Target, builtin
 from ksadk.workspace import paths
 from ksadk.workspace.paths import WorkspaceError
 
@@ -159,6 +159,24 @@ def _plan_delete(path: str) -> Plan:
     return plans.delete(workspace_root(), path)
 
 
+def _path(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
+    from ksadk.toolsets import workspace_targets
+
+    return workspace_targets.one(arguments)
+
+
+def _entry(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
+    from ksadk.toolsets import workspace_targets
+
+    return workspace_targets.entry(arguments)
+
+
+def _paths(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
+    from ksadk.toolsets import workspace_targets
+
+    return workspace_targets.many(arguments)
+
+
 @builtin(group="workspace", boundary=_BOUNDARY)
 def workspace_status() -> dict[str, Any]:
     """Report the workspace root and a sample of at most 50 of its files with their sizes.
@@ -170,7 +188,7 @@ def workspace_status() -> dict[str, Any]:
     return listing.status(workspace_root())
 
 
-@builtin(group="workspace", boundary=_BOUNDARY)
+@builtin(group="workspace", boundary=_BOUNDARY, targets=_path)
 def list_workspace_files(
     path: str = ".",
     glob: str | None = None,
@@ -195,7 +213,7 @@ def list_workspace_files(
     return listing.list_entries(workspace_root(), path, glob, recursive, include_dirs, max_results, sort_by)
 
 
-@builtin(group="workspace", boundary=_BOUNDARY)
+@builtin(group="workspace", boundary=_BOUNDARY, targets=_path)
 def read_workspace_file(
     path: str,
     start_line: int | None = None,
@@ -225,8 +243,9 @@ def read_workspace_file(
 
 
 @builtin(
-    group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",), plan=_plan_write
-)
+    group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",),
+    plan=_plan_write, targets=_path,
+)  # fmt: skip
 def write_workspace_file(path: str, content: str, overwrite: bool = True) -> dict[str, Any]:
     """Write a whole file, making directories as needed. To change part of a file, edit it instead.
 
@@ -240,8 +259,9 @@ def write_workspace_file(path: str, content: str, overwrite: bool = True) -> dic
 
 
 @builtin(
-    group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",), plan=_plan_writes
-)
+    group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",),
+    plan=_plan_writes, targets=_paths,
+)  # fmt: skip
 def write_workspace_files(files: _Files, overwrite: bool = True) -> dict[str, Any]:
     """Write up to 100 whole files. All are checked first: if one cannot be written, none is.
 
@@ -255,7 +275,7 @@ def write_workspace_files(files: _Files, overwrite: bool = True) -> dict[str, An
 
 @builtin(
     group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_edit",),
-    plan=_plan_edit, large_fields=("diff",),
+    plan=_plan_edit, targets=_path, large_fields=("diff",),
 )  # fmt: skip
 def edit_workspace_file(
     path: str, old_text: str, new_text: str, expected_replacements: int = 1, replace_all: bool = False
@@ -278,7 +298,7 @@ def edit_workspace_file(
 
 @builtin(
     group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_edit",),
-    plan=_plan_edits, large_fields=("diff",),
+    plan=_plan_edits, targets=_path, large_fields=("diff",),
 )  # fmt: skip
 def multi_edit_workspace_file(path: str, edits: _Edits, replace_all: bool = False) -> dict[str, Any]:
     """Make several edits to one file that was read in this session: all of them or, if one fails, none.
@@ -295,7 +315,7 @@ def multi_edit_workspace_file(path: str, edits: _Edits, replace_all: bool = Fals
     return editing.multi_edit(workspace_root(), _states(), path, changes)
 
 
-@builtin(group="workspace", boundary=_BOUNDARY)
+@builtin(group="workspace", boundary=_BOUNDARY, targets=_path)
 def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]:
     """Check that a file parses. A light check, not the project's own formatter or linter.
 
@@ -309,7 +329,7 @@ def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]:
     return linting.lint(workspace_root(), path, language)
 
 
-@builtin(group="workspace", boundary=_BOUNDARY)
+@builtin(group="workspace", boundary=_BOUNDARY, targets=_path)
 def search_workspace_files(
     query: str,
     path: str = ".",
@@ -344,8 +364,9 @@ def search_workspace_files(
 
 
 @builtin(
-    group="workspace", boundary=_BOUNDARY, risk="high", side_effects=("workspace_delete",), plan=_plan_delete
-)
+    group="workspace", boundary=_BOUNDARY, risk="high", side_effects=("workspace_delete",),
+    plan=_plan_delete, targets=_entry,
+)  # fmt: skip
 def delete_workspace_file(path: str) -> dict[str, Any]:
     """Delete a file, a symbolic link (not what it leads to) or an empty directory.
 

@@ -65,6 +65,20 @@ def prepare(root: Path, path: str, content: str, overwrite: bool) -> Write:
 def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
     """`prepare` for each `{path, content}` of a list; also raises `invalid_files`, `too_many_files` and
     `duplicate_path`. Errors about one item carry `failed_file_index`."""
+    writes: list[Write] = []
+    for index, (path, content) in enumerate(paths_and_contents(items)):
+        try:
+            writes.append(prepare(root, path, content, overwrite))
+        except WorkspaceError as error:
+            error.details["failed_file_index"] = index
+            raise
+    _check_apart(writes)
+    return writes
+
+
+def paths_and_contents(items: object) -> list[tuple[str, str]]:
+    """The path and the content of each of the files that one call writes; raises `invalid_files` and
+    `too_many_files`."""
     if not isinstance(items, (list, tuple)) or not items:
         raise WorkspaceError(
             "files must be a list with at least one file", code="invalid_files",
@@ -75,15 +89,14 @@ def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
             f"{len(items)} files were given; one call writes at most {MAX_FILES}", code="too_many_files",
             hint="Nothing was written. Split the call.", file_count=len(items), max_files=MAX_FILES,
         )  # fmt: skip
-    writes: list[Write] = []
+    files: list[tuple[str, str]] = []
     for index, item in enumerate(items):
         try:
-            writes.append(prepare(root, *_path_and_content(item), overwrite))
+            files.append(_path_and_content(item))
         except WorkspaceError as error:
             error.details["failed_file_index"] = index
             raise
-    _check_apart(writes)
-    return writes
+    return files
 
 
 def write_file(
