@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,6 +210,19 @@ def test_hostile_text_in_a_request_is_shown_escaped(command: Command) -> None:
     assert r"a\x1b[2J\u202eb" in text
     assert "\033" not in text
     assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("verb", ["list", "show", "deny"])
+def test_a_damaged_store_is_said_in_words(command: Command, waiting: str, verb: str) -> None:
+    with sqlite3.connect(store().path) as db:
+        db.execute("UPDATE requests SET plan = '[1]'")
+    db.close()
+    done = command("approvals", verb, *([] if verb == "list" else [waiting]), "--json")
+    assert (done.status, done.json["error"]["code"]) == (8, "log_unavailable")
+    assert waiting in done.stderr
+    used = command(*WRITE, "--approval", waiting, "--json")
+    assert (used.status, used.json["error_type"]) == (8, "log_unavailable")
+    assert Path("a.txt").read_text() == "old"
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="file names are Unicode there")

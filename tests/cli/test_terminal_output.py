@@ -120,7 +120,7 @@ def test_what_goes_into_a_pipe_is_as_it_is(agentengine: Run) -> None:
         ("plain", "plain"), ("中文 é 👍", "中文 é 👍"), ("\033[1m", r"\x1b[1m"), ("a\nb\tc\r", r"a\nb\tc\r"),
         ("\u202e\u2066\u200f", r"\u202e\u2066\u200f"), ("\u2028", r"\u2028"), ("\udcff", r"\udcff"),
         ("\ue000", r"\ue000"), ("\U000e0041", r"\U000e0041"), ("\x85\xad", r"\x85\xad"),
-        ("\ufeff", r"\ufeff"),
+        ("\ufeff", r"\ufeff"), ("a\u3164\u115f\u034f\ufe0fb", r"a\u3164\u115f\u034f\ufe0fb"),
     ],
     ids=ascii,
 )  # fmt: skip

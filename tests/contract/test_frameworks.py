@@ -283,6 +283,18 @@ def test_a_tool_that_sees_the_whole_call_refuses_it_in_every_mode(
     assert victim.exists()
 
 
+@pytest.mark.parametrize("name", ["self", "cls", "config", "run_manager", "tool", "approval"])
+def test_no_name_that_langchain_uses_itself_slips_through(victim: Path, name: str) -> None:
+    tool = ours("delete_workspace_file")
+    for result in (
+        tool.invoke({"path": "victim.txt", name: 1}),
+        asyncio.run(tool.ainvoke({"path": "victim.txt", name: 1})),
+    ):
+        refused = "approval_in_arguments" if name == "approval" else "invalid_arguments"
+        assert (result["ok"], result["error_type"]) == (False, refused)
+    assert victim.exists()
+
+
 @pytest.mark.parametrize(("through", "make"), SEES_ALL + SEES_DECLARED)
 @pytest.mark.parametrize("mode", ["off", "strict"])
 def test_the_dispatcher_refuses_it_through_every_framework(

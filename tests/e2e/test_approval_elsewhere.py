@@ -33,6 +33,7 @@ def test_the_envelope_is_on_stdout_and_the_file_as_it_was(agentengine: Run, file
     assert set(request) >= {"expires_at", "arguments_digest"}
     assert file.read_text() == BEFORE
     assert request["id"] in call.stderr
+    assert "or use --yes." in call.stderr
 
 
 @pytest.mark.parametrize("arguments", [EDIT, ("workspace", "edit"), ("tools", "call")])
@@ -249,6 +250,19 @@ def test_yes_approves_what_the_command_names(agentengine: Run, file: Path) -> No
     assert file.read_text() == AFTER
 
 
+def test_eight_processes_that_edit_different_lines_all_land_with_yes(agentengine: Run) -> None:
+    file = Path("lines.txt")
+    file.write_text("".join(f"line {n}\n" for n in range(8)))
+    assert agentengine("workspace", "read", "lines.txt", "--root", ".").returncode == 0
+    edit = [sys.executable, "-m", "agentengine_cli", "workspace", "edit", "lines.txt", "--root", ".", "--yes"]
+    started = [
+        subprocess.Popen([*edit, "--old", f"line {n}", "--new", f"LINE {n}"], stdout=subprocess.DEVNULL)
+        for n in range(8)
+    ]
+    assert [process.wait(60) for process in started] == [0] * 8
+    assert file.read_text() == "".join(f"LINE {n}\n" for n in range(8))
+
+
 def test_yes_does_not_approve_what_that_calls(agentengine: Run, file: Path) -> None:
     arguments = {"action": "call", "tool_name": "delete_workspace_file", "arguments": {"path": "f.txt"}}
     call = agentengine(
@@ -256,4 +270,6 @@ def test_yes_does_not_approve_what_that_calls(agentengine: Run, file: Path) -> N
     )
     assert call.returncode == 6
     assert json.loads(call.stdout)["dispatched_tool_name"] == "delete_workspace_file"
+    assert "Then run this again with --approval appr_" in call.stderr
+    assert "--yes" not in call.stderr, "it was given, and would not help"
     assert file.exists()

@@ -104,6 +104,16 @@ def test_content_that_changes_while_the_question_is_open_makes_the_answer_stale(
     assert not risky.ran_it
 
 
+def test_a_yes_that_is_not_to_the_preview_is_not_tied_to_its_content(risky: Recorder) -> None:
+    """As `--yes` is: other processes may change the same file meanwhile."""
+
+    def unseen(request: ApprovalRequest, note: str = "") -> Decision:
+        risky.content = "after"
+        return Decision("approve", by="--yes", seen=False)
+
+    assert risky.call(risky.gateway(ask=unseen))["ok"]
+
+
 def test_a_rule_that_comes_while_the_question_is_open_holds(risky: Recorder) -> None:
     def slow(request: ApprovalRequest, note: str = "") -> Decision:
         gateway._rules = (Rule("deny", "risky", reason="new rule"),)
