@@ -281,6 +281,37 @@ def test_what_was_found_before_time_ran_out_is_given(root: Path) -> None:
     assert (result["truncated"], result["timed_out"]) == (True, True)
 
 
+@pytest.mark.parametrize("path", [".", "/".join(["d"] * 60)])
+def test_rules_without_number_do_not_outlast_the_time(root: Path, path: str) -> None:
+    directory = root
+    for depth in range(60):
+        directory /= "d"
+        directory.mkdir()
+        rules = "".join(f"x{depth}*{number}?[a-z]\n" for number in range(8_000))
+        (directory / ".gitignore").write_text(rules)
+        (directory / "f.txt").write_text("needle\n")
+    started = time.monotonic()
+    with pytest.raises(WorkspaceError) as caught:
+        search(root, Query("nowhere", path), python_engine(), seconds=0.3)
+    assert caught.value.code == "search_timeout"
+    assert time.monotonic() - started < 1.5
+
+
+def test_the_search_program_gets_nothing_of_the_environment(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "rg"
+    program.write_text(f'#!/bin/sh\n/usr/bin/env > {tmp_path}/seen\necho \'{{"type":"summary"}}\'\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "config"))
+    put(root, f=b"needle\n")
+    assert search(root, Query("needle"), ripgrep_engine(program))["results"] == []
+    assert {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()} <= {
+        "PWD", "OLDPWD", "SHLVL", "_",
+    }  # fmt: skip
+
+
 def test_a_program_called_rg_inside_the_workspace_is_not_run(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,10 +106,19 @@ def read_ignore_file(text: str) -> tuple[IgnoreRule, ...]:
     return tuple(rule for rule in map(IgnoreRule.read, text.split("\n")) if rule is not None)
 
 
-def verdict(rules: Iterable[IgnoreRule], names: list[str], is_directory: bool) -> bool | None:
-    """Whether rules ignore a path; None where they say nothing. The last rule that fits decides."""
+def verdict(
+    rules: Iterable[IgnoreRule],
+    names: list[str],
+    is_directory: bool,
+    before_each: Callable[[], None] = lambda: None,
+) -> bool | None:
+    """Whether rules ignore a path; None where they say nothing. The last rule that fits decides.
+
+    `before_each` is called before each rule is tried, of which there may be many; it may raise to end this.
+    """
     said = None
     for rule in rules:
+        before_each()
         if rule.matches(names, is_directory):
             said = not rule.keep
     return said

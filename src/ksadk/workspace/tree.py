@@ -61,6 +61,10 @@ class _Rules:
     files: tuple[tuple[IgnoreRule, ...], ...]
 
 
+class _OutOfTime(Exception):
+    """The deadline of a walk has passed."""
+
+
 @dataclass
 class Walk:
     """A walk over the files below a directory, in the order of their paths, name by name.
@@ -88,6 +92,12 @@ class Walk:
 
         Raises as the system says where `start` cannot be read. Directories below it that cannot are counted.
         """
+        try:
+            yield from self._entries(start, recursive)
+        except _OutOfTime:
+            self.out_of_time = True
+
+    def _entries(self, start: Path, recursive: bool) -> Iterator[Entry]:
         shown = relative_to(self.root, start)
         self._closed = frozenset(
             relative_to(self.root, path)
@@ -103,11 +113,9 @@ class Walk:
             if entry is None:
                 stack.pop()
                 continue
-            if time.monotonic() > self.deadline:
-                self.out_of_time = True
-                return
+            self._check_time()
             is_directory = entry.kind == "directory"
-            if rules and _ignored(rules, entry.path, is_directory):
+            if rules and self._ignored(rules, entry.path, is_directory):
                 self.skipped.ignored += 1
                 continue
             if entry.kind == "symlink":
@@ -118,6 +126,10 @@ class Walk:
                     stack.append(self._inside(self.root / entry.path, entry.path, rules))
                 except OSError:
                     self.skipped.unreadable += 1
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _OutOfTime
 
     def _inside(
         self, directory: Path, prefix: str, rules: tuple[_Rules, ...]
@@ -131,6 +143,7 @@ class Walk:
         found: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
+                self._check_time()
                 path = f"{prefix}/{entry.name}" if prefix else entry.name
                 if not is_private(entry.name) and path not in self._closed:
                     try:
@@ -149,24 +162,23 @@ class Walk:
         return rules
 
     def _with_rules_of(self, directory: Path, prefix: str, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
-        files = tuple(filter(None, (_read_rules(directory / name) for name in _IGNORE_FILES)))
+        files = tuple(filter(None, (self._read_rules(directory / name) for name in _IGNORE_FILES)))
         depth = prefix.count("/") + 1 if prefix else 0
         return (*rules, _Rules(depth, files)) if files else rules
 
+    def _ignored(self, rules: tuple[_Rules, ...], path: str, is_directory: bool) -> bool:
+        names = path.split("/")
+        for nearest in reversed(rules):
+            for file_rules in nearest.files:
+                said = verdict(file_rules, names[nearest.depth :], is_directory, self._check_time)
+                if said is not None:
+                    return said
+        return False
 
-def _ignored(rules: tuple[_Rules, ...], path: str, is_directory: bool) -> bool:
-    names = path.split("/")
-    for nearest in reversed(rules):
-        for file_rules in nearest.files:
-            said = verdict(file_rules, names[nearest.depth :], is_directory)
-            if said is not None:
-                return said
-    return False
-
-
-def _read_rules(path: Path) -> tuple[IgnoreRule, ...]:
-    try:
-        data, _ = read_bytes(Place(path.parent, path.name, path, path), _MAX_IGNORE_BYTES)
-    except WorkspaceError:
-        return ()
-    return read_ignore_file(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+    def _read_rules(self, path: Path) -> tuple[IgnoreRule, ...]:
+        self._check_time()
+        try:
+            data, _ = read_bytes(Place(path.parent, path.name, path, path), _MAX_IGNORE_BYTES)
+        except WorkspaceError:
+            return ()
+        return read_ignore_file(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
