@@ -313,3 +313,24 @@ def test_the_programs_own_state_is_closed_also_inside_the_workspace() -> None:
     seen = {entry.path for entry in Walk(home).entries(home, recursive=True)}
     assert "other.txt" in seen
     assert not any("agentengine" in path for path in seen)
+
+
+def test_a_session_directory_inside_the_workspace_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path.resolve()
+    monkeypatch.setenv("AGENTENGINE_UI_DIR", str(root / "ui"))
+    for name in ("ui/reads/x.json", "ui/tool-results/t.txt", "ui/accounts/a/reads/y.json", "ui/workspace/f"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("mine")
+    for path in ("ui/reads/x.json", "ui", "ui/workspace/f"):
+        with pytest.raises(WorkspaceError) as caught:
+            locate(root, path)
+        assert caught.value.code == "protected_path"
+    assert not [e.path for e in Walk(root).entries(root, recursive=True) if e.path.startswith("ui")]
+    sessions = root / "ui"
+    assert [entry.path for entry in Walk(sessions).entries(sessions, recursive=True)] == [
+        "workspace", "workspace/f",
+    ]  # fmt: skip
+    assert locate(sessions / "workspace", "f").relative == "f"
+    assert locate(sessions / "accounts/a/workspace", "f").relative == "f"

@@ -23,6 +23,9 @@ _MAX_LINKS = 40
 PRIVATE = ".agentengine"
 """A directory that tools may neither write nor read nor see, at any depth."""
 
+_OF_SESSIONS = ("accounts", "reads", "tool-results")
+"""What the directory of sessions holds beside the usual root."""
+
 GIT = ".git"
 PROTECTED_IN_ROOT = frozenset({"agentengine.yaml", "ksadk.yaml"})
 """Files that tools may not write; nor anything of git's: these places decide what other programs run."""
@@ -122,9 +125,15 @@ def check_writable_place(place: Place) -> None:
 
 
 def own_directories(root: Path) -> tuple[Path, ...]:
-    """Where this program keeps approvals and rules: closed to its tools, also inside a workspace."""
+    """Where this program keeps approvals, rules and sessions: closed to its tools in any workspace."""
     settings = Settings.from_env()
-    own = (settings.state_dir(), settings.config_dir(), root / PRIVATE)
+    own = [settings.state_dir(), settings.config_dir(), root / PRIVATE]
+    if settings.ui_dir is not None:
+        sessions = Path(os.path.realpath(settings.ui_dir))
+        if sessions == root:
+            own += [sessions / name for name in _OF_SESSIONS]
+        elif not root.is_relative_to(sessions):  # as the usual root is
+            own.append(sessions)
     return tuple(Path(os.path.realpath(path)) for path in own)
 
 
