@@ -195,6 +195,8 @@ def test_a_written_file_counts_as_read(root: Path, states: ReadStates) -> None:
         ([{"path": "a", "content": "1"}, {"path": "../b", "content": "2"}], "path_outside_workspace", 1),
         ([{"path": "a", "content": "1"}, {"path": "./a", "content": "2"}], "duplicate_path", None),
         ([{"path": "a/b", "content": "1"}, {"path": "a", "content": "2"}], "not_a_directory", None),
+        ([{"path": p, "content": ""} for p in ("x/HEAD", "x/refs/a", "x/objects/a")], "protected_path", None),
+        ([{"path": p, "content": ""} for p in ("x/commondir", "x/HEAD")], "protected_path", None),
         ([{"path": str(n), "content": ""} for n in range(101)], "too_many_files", None),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +122,17 @@ def check_writable_place(place: Place) -> None:
         f"{name or place.shown} is protected: it decides what other programs run", code="protected_path",
         hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
     )  # fmt: skip
+
+
+def check_written_together(places: Iterable[Place]) -> None:
+    """Raise `protected_path` if files, none of which does so alone, would make a directory one of git's."""
+    made = {path for place in places for path in (place.real, *place.real.parents)}
+    for path in made:
+        if path.name in _GIT_MARKS and _is_git_directory(path.parent, path.name, made):
+            raise WorkspaceError(
+                f"these files would make {path.parent} a directory of git, which decides what programs run",
+                code="protected_path", hint="Write them yourself if you mean to.", path=str(path.parent),
+            )  # fmt: skip
 
 
 def own_directories(root: Path) -> tuple[Path, ...]:
@@ -244,6 +255,9 @@ def _outside(path: str, why: str, hint: str) -> WorkspaceError:
     )  # fmt: skip
 
 
+_GIT_MARKS = ("HEAD", "commondir", "objects", "refs")
+
+
 def _is_gits(path: Path) -> bool:
     """Whether a path is inside a directory of git, above the root too, or would complete one."""
     parts = path.parts
@@ -252,15 +266,15 @@ def _is_gits(path: Path) -> bool:
     )
 
 
-def _is_git_directory(directory: Path, name: str) -> bool:
-    """Whether git takes a directory for one of its own once `name` is in it.
+def _is_git_directory(directory: Path, name: str, made: Set[Path] = frozenset()) -> bool:
+    """Whether git takes a directory for one of its own once `name`, and what is in `made`, is in it.
 
     git looks for HEAD, objects and refs; the last two may be where a file commondir says.
     """
     there = {
         mark
-        for mark in ("HEAD", "commondir", "objects", "refs")
-        if mark.casefold() == name.casefold() or os.path.lexists(directory / mark)
+        for mark in _GIT_MARKS
+        if mark.casefold() == name.casefold() or directory / mark in made or os.path.lexists(directory / mark)
     }
     return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
 

@@ -16,7 +16,7 @@ from ksadk.workspace.files import (
     remove,
     replace,
 )
-from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.paths import Place, WorkspaceError, check_written_together, locate
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.reading import stamp_written
 from ksadk.workspace.text import encode
@@ -73,6 +73,7 @@ def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
             error.details["failed_file_index"] = index
             raise
     _check_apart(writes)
+    check_written_together(write.place for write in writes)
     return writes
 
 
