@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentengine_cli import output
+from agentengine_cli import decisions, output
 from agentengine_cli.base import Command, new_group
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
@@ -16,7 +16,11 @@ from ksadk.tools.approvals import ApprovalRequest, State, iso
 from ksadk.tools.gateway import ToolGateway
 from ksadk.toolsets.selection import load_builtin_tools
 
+if TYPE_CHECKING:
+    from ksadk.tools.approval_store import ApprovalStore
+
 app = new_group("Answer calls that wait for approval.")
+decisions.add_to(app)
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="The request's id: appr_...")]
 
 
@@ -73,8 +77,21 @@ def approve(
     """
     load_builtin_tools()  # an edited call is checked by its tool
     gateway = ToolGateway()
-    store = gateway.store
-    request = store.get(request_id)
+    gateway.store.get(request_id)
+    require_person(
+        "approving needs a terminal", f"Run it in a terminal: agentengine approvals approve {request_id}"
+    )
+    request = answer_here(gateway, request_id, edit=edit)
+    output.show(
+        {"ok": True, "request": document(request, gateway.store.now())},
+        lambda _: f"{request.state} {request_id}\n",
+    )
+    if request.state == "denied":
+        raise typer.Exit(output.exit_status("approval_rejected"))
+
+
+def require_person(message: str, hint: str) -> None:
+    """Raise where no person can answer: in what a tool started, or without a terminal."""
     if Settings.from_env().inside_tool:
         raise KsadkError(
             "what a tool started cannot approve",
@@ -84,13 +101,18 @@ def approve(
     from agentengine_cli.terminal import at_terminal
 
     if not at_terminal():
-        raise KsadkError(
-            "approving needs a terminal",
-            code="no_terminal",
-            hint=f"Run it in a terminal: agentengine approvals approve {request_id}",
-        )
+        raise KsadkError(message, code="no_terminal", hint=hint)
+
+
+def answer_here(gateway: ToolGateway, request_id: str, *, edit: bool = False) -> ApprovalRequest:
+    """Put a request to the person at this terminal; returns it as it was answered.
+
+    Raises `approval_unanswered` where it still waits, and what keeps it from being answered.
+    """
     from agentengine_cli.approval import Prompt
 
+    store = gateway.store
+    request = store.get(request_id)
     store.require_pending(request)
     gateway.look_again(request)
     prompt = Prompt(keys="yenf?q")
@@ -105,11 +127,18 @@ def approve(
         )
     verdict: State = "approved" if decision.verdict == "approve" else "denied"
     request = store.decide(request_id, verdict, by=decision.by, reason=decision.reason, seen=request)
-    output.show(
-        {"ok": True, "request": document(request, store.now())}, lambda _: f"{verdict} {request_id}\n"
-    )
-    if verdict == "denied":
-        raise typer.Exit(output.exit_status("approval_rejected"))
+    _write_down(store, request)
+    return request
+
+
+def _write_down(store: ApprovalStore, request: ApprovalRequest) -> None:
+    """Keep an answer in the decision log. It stands where that fails: the call itself needs its own line."""
+    from ksadk.tools.call_log import log_answer
+
+    try:
+        log_answer(store, request)
+    except KsadkError as error:
+        output.say(f"warning: this answer is not in the decision log: {error.message}")
 
 
 @app.command("deny", cls=Command)
@@ -125,6 +154,7 @@ def deny(
     """
     store = ToolGateway().store
     request = store.decide(request_id, "denied", by="agentengine approvals deny", reason=reason)
+    _write_down(store, request)
     output.show({"ok": True, "request": document(request, store.now())}, lambda _: f"denied {request_id}\n")
 
 

@@ -20,6 +20,7 @@ from ksadk.tools.registry import Tool
 
 if TYPE_CHECKING:
     from ksadk.tools.approval_store import ApprovalStore
+    from ksadk.tools.approvals import ApprovalRequest
     from ksadk.tools.consent import Consent
     from ksadk.tools.rules import Rule
 
@@ -33,9 +34,11 @@ SHORTEST_SECRET = 4
 SECRET = "<secret>"
 
 OUTCOMES = (
-    "allowed", "denied_by_rule", "approval_rejected", "approval_expired", "approval_required", "not_started",
+    "allowed", "approved", "denied_by_rule", "approval_rejected", "approval_expired", "approval_required",
+    "not_started",
 )  # fmt: skip
-"""What a decision may be. `not_started`: the call could not work, which was found out before it ran."""
+"""What a decision may be. `approved`: the request was answered elsewhere, and whoever called can run it now.
+`not_started`: the call could not work, which was found out before it ran."""
 
 
 class CallRecord:
@@ -152,10 +155,7 @@ class CallRecord:
         return told
 
     def _write(self, fields: Mapping[str, Any]) -> None:
-        from ksadk.tools.decision_log import DecisionLog
-
-        short = {name: v[:MAX_TEXT] if isinstance(v, str) else v for name, v in fields.items()}
-        DecisionLog(self._store(), rotation_bytes=Settings.from_env().tool_log_max_bytes).append(short)
+        _append(self._store(), fields)
 
     def _warn(self, error: KsadkError) -> None:
         self._warning = f"this call is not in the decision log: {error.message}"
@@ -168,6 +168,32 @@ class CallRecord:
             return result
         own = result.get("warning")
         return {**result, "warning": f"{own}; {self._warning}" if isinstance(own, str) else self._warning}
+
+
+def log_answer(store: ApprovalStore, request: ApprovalRequest) -> None:
+    """Write down that somebody answered a request elsewhere. Raises `log_unavailable`."""
+    fields = {
+        "event": "decision",
+        "call": os.urandom(16).hex(),
+        "tool": request.tool_name,
+        "risk": request.risk_level,
+        "arguments_digest": request.arguments_digest,
+        "outcome": "approved" if request.state == "approved" else "approval_rejected",
+        "by": request.decided_by,
+        "request": request.id,
+        "account": request.account_id,
+        "session": request.session_id,
+        "project": request.project,
+        "invocation_id": "",
+    }
+    _append(store, fields)
+
+
+def _append(store: ApprovalStore, fields: Mapping[str, Any]) -> None:
+    from ksadk.tools.decision_log import DecisionLog
+
+    short = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in fields.items()}
+    DecisionLog(store, rotation_bytes=Settings.from_env().tool_log_max_bytes).append(short)
 
 
 def outcome_of(error: KsadkError) -> str:
