@@ -140,5 +140,5 @@ def test_only_the_gateway_calls_a_tools_function() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=shown)
 def test_a_file_has_one_noun(file: Path) -> None:
-    allowed = {"ksadk/settings.py": 600}  # one line and more for each variable
+    allowed = {"ksadk/settings.py": 650}  # one line and more for each variable
     assert len(file.read_text("utf-8").splitlines()) <= allowed.get(shown(file), 400)
