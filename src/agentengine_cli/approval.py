@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 import termios
-import time
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from agentengine_cli.keys import END_OF_INPUT, KeyReader
 from agentengine_cli.output import visible
 from agentengine_cli.terminal import session_key
 from ksadk.errors import KsadkError
@@ -34,7 +29,6 @@ from ksadk.tools.approvals import ApprovalRequest, Decision, iso
 VALUE_WIDTH = 400
 PREVIEW_LINES = 60
 LONG_PREVIEW = 15
-LONGEST_WAIT = 3600.0
 
 _KEYS = (
     ("y", "yes, once"),
@@ -45,7 +39,6 @@ _KEYS = (
     ("?", "everything"),
     ("q", "stop"),
 )
-_END_OF_INPUT = "\x04"
 
 
 class Prompt:
@@ -62,7 +55,7 @@ class Prompt:
         if self._ended is not None:
             return self._ended
         try:
-            with _KeyReader() as keys:
+            with KeyReader() as keys:
                 self._draw(request, note, keys, everything=False)
                 while True:
                     key = keys.read(request.expires_at)
@@ -78,10 +71,10 @@ class Prompt:
         self._draft = edited_text(arguments_text(request))
         return Decision("edit", arguments=arguments_of(self._draft))
 
-    def _answer(self, key: str, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
+    def _answer(self, key: str, request: ApprovalRequest, keys: KeyReader, by: str) -> Decision | None:
         if key == "":
             return Decision("expired")
-        if key == _END_OF_INPUT:
+        if key == END_OF_INPUT:
             self._ended = Decision("nobody")
             return self._ended
         if key not in self._keys or (key != "f" and keys.more_than_a_line_end()):
@@ -101,7 +94,7 @@ class Prompt:
             return self._ended
         return Decision("deny" if key == "n" else "approve", by=by, for_session=key == "s")
 
-    def _edit(self, request: ApprovalRequest, keys: _KeyReader, by: str) -> Decision | None:
+    def _edit(self, request: ApprovalRequest, keys: KeyReader, by: str) -> Decision | None:
         text = self._draft or arguments_text(request)
         with keys.released():
             try:
@@ -113,7 +106,7 @@ class Prompt:
         self._draw_keys(keys)
         return None
 
-    def _draw(self, request: ApprovalRequest, note: str, keys: _KeyReader, *, everything: bool) -> None:
+    def _draw(self, request: ApprovalRequest, note: str, keys: KeyReader, *, everything: bool) -> None:
         show(request, self._console, everything=everything)
         if note:
             what = (
@@ -127,7 +120,7 @@ class Prompt:
             self._console.print(Text(again, style="bold"))
         self._draw_keys(keys)
 
-    def _draw_keys(self, keys: _KeyReader) -> None:
+    def _draw_keys(self, keys: KeyReader) -> None:
         line, used = Text(), 0
         for key, meaning in _KEYS:
             if key not in self._keys:
@@ -241,76 +234,3 @@ def _person() -> str:
         return f"the person at {os.ttyname(sys.stdin.fileno())}"
     except OSError:
         return "the person at this terminal"
-
-
-class _KeyReader:
-    """Reads single keys from the terminal, and leaves it as it was, also when the program is ended or
-    stopped and continued. What was typed before the question is thrown away."""
-
-    def __enter__(self) -> _KeyReader:
-        self._fd = sys.stdin.fileno()
-        self._saved = termios.tcgetattr(self._fd)
-        self._handlers = {
-            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)),
-            signal.SIGCONT: signal.signal(signal.SIGCONT, lambda *_: self._take()),
-        }
-        self._take()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._give_back()
-
-    def _take(self) -> None:
-        tty.setcbreak(self._fd, termios.TCSANOW)
-
-    def _give_back(self) -> None:
-        termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
-
-    def read(self, until: float) -> str:
-        """One key; `_END_OF_INPUT` when nobody is there any more, "" when the time is over."""
-        while (left := until - time.time()) > 0:
-            ready, _, _ = select.select([self._fd], [], [], min(left, LONGEST_WAIT))
-            if ready:
-                return self._byte()
-        return ""
-
-    def more_than_a_line_end(self) -> bool:
-        """Whether a key came with others behind it, as part of a word; a line end behind it is read."""
-        while select.select([self._fd], [], [], 0)[0]:
-            if not self._byte().isspace():
-                return True
-        return False
-
-    def forget(self) -> None:
-        """Throw away what was typed and not read yet."""
-        termios.tcflush(self._fd, termios.TCIFLUSH)
-
-    def line(self, question: str) -> str:
-        """A line of words. The line end that followed the key, if it did, is not the answer."""
-        ready, _, _ = select.select([self._fd], [], [], 0.05)
-        words = os.read(self._fd, 1).strip() if ready else b""
-        with self.released():
-            sys.stderr.write(question)
-            sys.stderr.flush()
-            # What came before the terminal read by lines is given without waiting for its end.
-            while not words.endswith(b"\n") and (more := os.read(self._fd, 4096)):
-                words += more
-        return words.decode("utf-8", "replace").strip()
-
-    @contextmanager
-    def released(self) -> Iterator[None]:
-        """The terminal as it was, inside a `with` block."""
-        self._give_back()
-        try:
-            yield
-        finally:
-            self._take()
-
-    def _byte(self) -> str:
-        try:
-            data = os.read(self._fd, 1)
-        except OSError:
-            data = b""
-        return data.decode("ascii", "replace") if data else _END_OF_INPUT

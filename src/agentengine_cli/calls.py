@@ -17,8 +17,11 @@ from typer.core import TyperOption
 from agentengine_cli import output
 from agentengine_cli.base import Command
 from ksadk.errors import KsadkError
+from ksadk.project_files import find_config
 from ksadk.runtime_context import tool_execution_scope, workspace_root_scope
+from ksadk.sessions import project_dir
 from ksadk.settings import Settings
+from ksadk.tools import rule_files
 from ksadk.tools.gateway import ToolGateway, gateway_scope
 from ksadk.tools.registry import Tool, find
 from ksadk.toolsets.selection import load_builtin_tools
@@ -133,11 +136,55 @@ def call_scope(named: str) -> Iterator[ToolGateway]:
         log_all=chosen.log_all or None,
     )
     with ExitStack() as stack:
-        if chosen.root:
-            stack.enter_context(workspace_root_scope(_directory(chosen.root)))
+        stack.enter_context(workspace_scope(chosen.root))
         if chosen.session:
             stack.enter_context(tool_execution_scope(chosen.session))
+        _tell_of_bad_rules(named)
         yield stack.enter_context(gateway_scope(gateway))
+
+
+@contextmanager
+def workspace_scope(root: str) -> Iterator[None]:
+    """The workspace of a command: `--root`, else that of a trusted project, else the default."""
+    chosen = _directory(root) if root else None
+    if chosen is None and find_config(project_dir()) is not None:
+        from ksadk.tools.trust import trusted_workspace
+
+        chosen = trusted_workspace(project_dir())
+    if chosen is None:
+        yield
+    else:
+        with workspace_root_scope(chosen):
+            yield
+
+
+def _tell_of_bad_rules(tool_name: str) -> None:
+    """Say on stderr which rules that may be about a tool cannot be used, and what holds instead."""
+    if not rule_files.any_file():
+        return
+    import fnmatch
+
+    from ksadk.tools.rule_reader import RuleFile
+
+    for file, _ in rule_files.rule_files():
+        for entry in file.entries if isinstance(file, RuleFile) else ():
+            if entry.problem and fnmatch.fnmatchcase(tool_name, entry.tool or "*"):
+                instead = {"deny": "it denies every call", "ask": "it asks about every call"}
+                words = instead.get(entry.verdict or "", "it allows nothing")
+                output.say(f"warning: {entry.file}:{entry.line}: {entry.problem}; until it is mended {words}")
+
+
+def typed_value(value: str, schema: dict[str, Any]) -> Any:
+    """Text where the tool takes text; otherwise the JSON value, if it is one."""
+    import json
+
+    kinds = {option.get("type") for option in schema.get("anyOf", [schema])}
+    if "string" in kinds and not (value == "null" and "null" in kinds):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value  # the gateway says what is wrong with it
 
 
 def read_text(value: str) -> str:

@@ -8,12 +8,27 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from ksadk.errors import KsadkError
 from ksadk.settings import Settings
 
 
 def at_terminal() -> bool:
     """Whether a person can be asked here: stdin and stderr are terminals, and no tool started this."""
     return _is_terminal(sys.stdin) and _is_terminal(sys.stderr) and not Settings.from_env().inside_tool
+
+
+def need_a_person(act: str) -> None:
+    """Raise unless a person does this: at a terminal, and in nothing that a tool started."""
+    if Settings.from_env().inside_tool:
+        raise KsadkError(
+            f"what a tool started cannot {act}",
+            code="approval_inside_tool",
+            hint="A person has to: run it in a terminal of your own.",
+        )
+    if not at_terminal():
+        raise KsadkError(
+            f"to {act} needs a terminal", code="no_terminal", hint="Run it in a terminal of your own."
+        )
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

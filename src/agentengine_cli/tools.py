@@ -8,7 +8,7 @@ import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
-from agentengine_cli.calls import CallCommand, builtin_tool, options, read_text, run_tool
+from agentengine_cli.calls import CallCommand, builtin_tool, options, read_text, run_tool, typed_value
 from ksadk import toolsets
 from ksadk.tools.gateway import ToolGateway, gateway_scope
 from ksadk.tools.registry import Tool
@@ -131,21 +131,8 @@ def _arguments(tool: Tool, values: list[str], args: str) -> dict[str, Any]:
         key, equals, value = item.partition("=")
         if not equals:
             raise typer.BadParameter(f"{item!r} is not KEY=VALUE", param_hint="KEY=VALUE")
-        given[key] = _typed(value, properties.get(key, {}))
+        given[key] = typed_value(value, properties.get(key, {}))
     return given
-
-
-def _typed(value: str, schema: dict[str, Any]) -> Any:
-    """Text where the tool takes text; otherwise the JSON value, if it is one."""
-    import json
-
-    kinds = {option.get("type") for option in schema.get("anyOf", [schema])}
-    if "string" in kinds and not (value == "null" and "null" in kinds):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value  # the gateway says what is wrong with it
 
 
 def _format(tool: Tool, format: str) -> dict[str, Any]:

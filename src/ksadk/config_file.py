@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ksadk.project_files import ProjectFileError, find_config, read_text
+from ksadk.project_files import ProjectFileError, find_config, read_file, text_of
 
 Node = Any
 """A node of ruamel.yaml, whose types leave out its `id`; it also has `tag`, `value` and `start_mark`."""
@@ -35,6 +35,8 @@ class ProjectConfig:
     skills: tuple[str | Mapping[str, Any], ...] = ()
     provider: Mapping[str, str] | None = None
     workspace: str = ""
+    approval: bool = False
+    """Whether it has rules for approval; `ksadk.tools.rule_files` reads them."""
     warnings: tuple[str, ...] = ()
 
     def for_card(self) -> dict[str, Any]:
@@ -56,9 +58,10 @@ def load_config(directory: Path) -> ProjectConfig | None:
     return None if path is None else read_config(path)
 
 
-def read_config(path: Path) -> ProjectConfig:
-    """Read one configuration file. What is not YAML, or of the wrong type, is a `ProjectFileError`."""
-    root = _compose(path)
+def read_config(path: Path, data: bytes | None = None) -> ProjectConfig:
+    """Read one configuration file, or its bytes where a caller has them. What is not YAML, or of the wrong
+    type, is a `ProjectFileError`."""
+    root = compose(path, text_of(path, read_file(path) if data is None else data))
     if root is None:
         return ProjectConfig(path)
     values, warnings = _Reader(path).members(root, _FIELDS, "an agentengine.yaml has keys and values")
@@ -73,12 +76,12 @@ def did_you_mean(word: str, known: tuple[str, ...]) -> str:
     return f"did you mean {near[0]}?" if near else "known are " + ", ".join(known)
 
 
-def _compose(path: Path) -> Node | None:
+def compose(path: Path, text: str) -> Node | None:
+    """The root node of a YAML text, which `path` holds; a `ProjectFileError` names the line."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
-    text = read_text(path)
     try:
         return YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
@@ -159,6 +162,12 @@ class _Reader:
             raise self.fail(node, f"{key} has exactly organization and url")
         return provider
 
+    def approval(self, node: Node, key: str) -> bool:
+        approval, unknown = self.members(node, _APPROVAL_FIELDS, f"{key} has rules")
+        if unknown:
+            raise self.fail(node, unknown[0].partition(": ")[2])
+        return bool(approval.get("rules"))
+
     def items(self, node: Node, key: str) -> list[Node]:
         if node.id != "sequence":
             raise self.fail(
@@ -182,6 +191,7 @@ _FIELDS: Fields = {
     "skills": ("skills", _Reader.skills),
     "provider": ("provider", _Reader.provider),
     "workspace": ("workspace", _Reader.text),
+    "approval": ("approval", _Reader.approval),
 }
 _SKILL_FIELDS: Fields = {
     "id": ("id", _Reader.text),
@@ -192,6 +202,7 @@ _SKILL_FIELDS: Fields = {
     "inputModes": ("inputModes", _Reader.texts),
     "outputModes": ("outputModes", _Reader.texts),
 }
+_APPROVAL_FIELDS: Fields = {"rules": ("rules", _Reader.items)}
 _PROVIDER_FIELDS: Fields = {"organization": ("organization", _Reader.text), "url": ("url", _Reader.text)}
 
 

@@ -49,6 +49,8 @@ CODES: dict[str, Code] = {
     "unsupported_rule": Code("usage", "A rule that this release cannot judge."),
     "invalid_rules": Code("usage", "A file of rules is broken; the message names file and line."),
     "trust_unavailable": Code("unavailable", "What the user trusts cannot be read or written."),
+    "trust_refused": Code("denied", "The person at the terminal did not trust the project."),
+    "unknown_trust": Code("failed", "The project was not trusted."),
     "unknown_rule": Code("failed", "No rule is at that place or has that number."),
     "log_unavailable": Code("unavailable", "The decision cannot be written down, so the call did not start."),
     # Agent Cards and projects

@@ -72,7 +72,11 @@ def read_file(path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """The UTF-8 text of a project's file; a byte order mark is left out."""
-    data = read_file(path)
+    return text_of(path, read_file(path))
+
+
+def text_of(path: Path, data: bytes) -> str:
+    """The text in the bytes of a file; a byte order mark is left out."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

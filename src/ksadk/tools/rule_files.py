@@ -71,6 +71,11 @@ def rule_files() -> list[tuple[RuleFile | InvalidRules, bool]]:
     return found
 
 
+def any_file() -> bool:
+    """Whether there is a file of rules, or one that might hold some."""
+    return os.path.lexists(user_file()) or project_file() is not None
+
+
 def user_file() -> str:
     """The path of the user's own rules."""
     return f"{Settings.from_env().config_dir_text()}/{FILE_NAME}"

@@ -8,9 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
+from ksadk.config_file import compose
 from ksadk.errors import KsadkError
+from ksadk.project_files import ProjectFileError, text_of
 from ksadk.tools.rule_conditions import BadRule, Condition, read_condition
 from ksadk.tools.rule_self_tests import self_test
 from ksadk.tools.rules import VERDICTS, Rule, Verdict
@@ -116,7 +119,11 @@ class _Reader:
 
     def items(self, data: bytes) -> list[Any]:
         """The node of each rule."""
-        root = self._compose(data)
+        path = Path(self._path)
+        try:
+            root = compose(path, text_of(path, data))
+        except ProjectFileError as error:
+            raise InvalidRules(error.message, hint=MEND) from error
         if root is None or _is_null(root):
             return []
         if self._source == "user":
@@ -132,28 +139,6 @@ class _Reader:
         if rules.id != "sequence":
             raise self._fail(_line(rules), "rules must be a list, each rule after a -")
         return list(rules.value)
-
-    def _compose(self, data: bytes) -> Any:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
-        from ruamel.yaml.reader import ReaderError
-
-        try:
-            text = data.decode("utf-8-sig")
-            return YAML(typ="safe", pure=True).compose(text)
-        except UnicodeDecodeError as error:
-            raise self._fail(data.count(b"\n", 0, error.start) + 1, "is not UTF-8 text") from error
-        except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            words = error.problem or error.context or "it cannot be read"
-            raise self._fail(mark.line + 1 if mark else 1, f"not YAML: {words}") from error
-        except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
-            raise self._fail(line, "not YAML: a control character") from error
-        except YAMLError as error:
-            raise self._fail(1, f"not YAML: {error}") from error
-        except RecursionError as error:
-            raise self._fail(1, "nested too deeply") from error
 
     def _members(self, node: Any, known: tuple[str, ...] | None, otherwise: str) -> dict[str, Any]:
         if node.id != "mapping":

@@ -6,6 +6,7 @@ state directory, where no workspace tool writes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -15,8 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ksadk.config_file import read_config
 from ksadk.errors import KsadkError
+from ksadk.project_files import find_config, read_file
 from ksadk.settings import Settings
+from ksadk.tools.rule_reader import Entry, read_rules
 
 _VERSION = 1
 
@@ -36,6 +40,72 @@ class Trust:
     file: str
     digest: str
     since: float
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a project's configuration, as it is now, would be trusted with."""
+
+    directory: str
+    file: str
+    digest: str
+    rules: tuple[Entry, ...]
+    workspace: Path | None
+
+
+def offer(directory: Path) -> Offer:
+    """Read what trusting a project would mean; everything is of the same bytes, whose digest it has.
+
+    Raises `project_not_found` where there is no configuration, and what is wrong with one.
+    """
+    path = find_config(directory)
+    if path is None:
+        raise KsadkError(
+            f"{directory} has no agentengine.yaml",
+            code="project_not_found",
+            hint="Only a project's configuration can be trusted.",
+        )
+    data = read_file(path)
+    rules = read_rules(str(path), data, "project")
+    return Offer(os.path.realpath(directory), path.name, rules.digest, rules.entries, _workspace(path, data))
+
+
+def digest_of(directory: Path) -> str:
+    """The digest of a project's configuration as it is now; empty where there is none."""
+    path = find_config(directory)
+    return "" if path is None else hashlib.sha256(read_file(path)).hexdigest()
+
+
+def trusted_workspace(directory: Path) -> Path | None:
+    """The `workspace` of a project that is trusted, or None where it names none or is not trusted."""
+    path = find_config(directory)
+    if path is None:
+        return None
+    data = read_file(path)
+    if b"workspace" not in data or not is_trusted(str(directory), hashlib.sha256(data).hexdigest()):
+        return None
+    return _workspace(path, data)
+
+
+def _workspace(path: Path, data: bytes) -> Path | None:
+    named = read_config(path, data).workspace
+    if not named:
+        return None
+    project = Path(os.path.realpath(path.parent))
+    workspace = Path(os.path.realpath(project / named))
+    if not workspace.is_relative_to(project):
+        raise KsadkError(
+            f"{path}: the workspace {named} is outside of the project",
+            code="invalid_project_file",
+            hint="Name a directory in the project, or give --root.",
+        )
+    if not workspace.is_dir():
+        raise KsadkError(
+            f"{path}: the workspace {named} is not a directory",
+            code="workspace_root_missing",
+            hint="Make it, or give --root.",
+        )
+    return workspace
 
 
 def is_trusted(directory: str, digest: str) -> bool:
