@@ -15,6 +15,7 @@ import pytest
 
 from ksadk.settings import Settings
 from ksadk.tools.approval_store import ApprovalStore
+from ksadk.tools.gateway import ToolGateway, ToolPolicy
 
 Command = Callable[..., Any]
 WRITE = ("workspace", "write", "a.txt", "--content", "new", "--root", ".")
@@ -210,6 +211,15 @@ def test_hostile_text_in_a_request_is_shown_escaped(command: Command) -> None:
     assert r"a\x1b[2J\u202eb" in text
     assert "\033" not in text
     assert "\u202e" not in text
+
+
+def test_a_hostile_name_risk_and_effect_are_shown_escaped(command: Command) -> None:
+    hostile = "a\033[2J\u202eb"
+    gateway = ToolGateway({hostile: ToolPolicy(hostile, (hostile,))}, approval_mode="strict")  # type: ignore[arg-type]
+    request_id = gateway.invoke(hostile, store)["approval_request"]["id"]
+    text = command("approvals", "show", request_id).stdout
+    assert text.count(r"a\x1b[2J\u202eb") >= 3
+    assert not set(text) & set("\033\u202e")
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "deny"])

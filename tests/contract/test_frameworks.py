@@ -289,6 +289,7 @@ def test_no_name_that_langchain_uses_itself_slips_through(victim: Path, name: st
     for result in (
         tool.invoke({"path": "victim.txt", name: 1}),
         asyncio.run(tool.ainvoke({"path": "victim.txt", name: 1})),
+        asyncio.run(tool.arun({"path": "victim.txt", name: 1})),
     ):
         refused = "approval_in_arguments" if name == "approval" else "invalid_arguments"
         assert (result["ok"], result["error_type"]) == (False, refused)

@@ -179,7 +179,8 @@ def test_an_edit_of_what_can_no_longer_be_answered_ends_the_questions(
 
 def test_a_yes_does_not_approve_what_was_edited_elsewhere_since_it_was_shown(risky: Recorder) -> None:
     def elsewhere(request: ApprovalRequest, note: str = "") -> Decision:
-        risky.store.amend(replace(request, arguments={"path": "b", "count": 1}, arguments_digest="other"))
+        other = {"path": "b", "count": 1}
+        risky.store.amend(replace(request, arguments=other, arguments_digest=arguments_digest(other)))
         return Decision("approve", by="me")
 
     assert refused(risky.call(risky.gateway(ask=elsewhere)), "approval_rejected", "approval_mismatch")

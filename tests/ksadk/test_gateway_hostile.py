@@ -47,6 +47,7 @@ def test_whatever_can_be_called_can_be_invoked(risky: Recorder, func: Any, given
         gateway = ToolGateway({"t": ToolPolicy("high")}, approval_mode=mode, store=risky.store)
         assert gateway.invoke("t", func, "a", approval={"approved": True}) == given
         assert gateway.invoke("t", func, wrong=1)["error_type"] == "invalid_arguments"
+        assert gateway.invoke("t", func, 5)["error_type"] == "invalid_arguments", "its types are known"
 
 
 @pytest.mark.parametrize("func", [dict, int, 5, None, "text", print, [].append], ids=repr)
