@@ -121,7 +121,10 @@ def _without(data: bytes, number: int) -> str:
     node = rules.value[number]
     if not rules.flow_style:
         lines = text.splitlines(keepends=True)
-        del lines[node.start_mark.line : _last_line(node) + 1]
+        end = _last_line(node) + 1
+        while not lines[end - 1].strip():  # blank lines behind a block of text
+            end -= 1
+        del lines[node.start_mark.line : end]
         return "".join(lines)
     yaml = _yaml(2)
     document = yaml.load(text)

@@ -67,7 +67,7 @@ class Entry:
         return "holds"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RuleFile:
     """The rules of one file; `digest` is the SHA-256 of its bytes."""
 
@@ -196,13 +196,10 @@ class _Reader:
         if node.id != "mapping":
             self._guess(node, draft)
             raise BadRule("a rule has keys and values, such as deny: run_command")
-        members: dict[str, Any] = {}
-        for key, value in node.value:
-            name = str(key.value)
-            if name in members:
-                raise BadRule(f"{name} is given twice")
-            members[name] = value
+        members = {str(key.value): value for key, value in node.value}
         self._verdict(members, draft)
+        if len(members) < len(node.value):
+            raise BadRule("a key is given twice")
         unknown = next((name for name in members if name not in _KEYS), None)
         if unknown == "argv":
             raise BadRule("argv cannot be judged by this release; write the rule for the tool's arguments")
@@ -225,13 +222,14 @@ class _Reader:
 
     def _verdict(self, members: Mapping[str, Any], draft: _Draft) -> None:
         found = [verdict for verdict in VERDICTS if verdict in members]
-        near = {word for key in members for word in difflib.get_close_matches(key[:64], VERDICTS, 1)}
+        near = {word: key for key in members for word in difflib.get_close_matches(key[:64], VERDICTS, 1)}
         meant = found or [verdict for verdict in VERDICTS if verdict in near]
         if not meant:
             raise BadRule("it has none of deny, ask and allow")
         draft.verdict = meant[0]
-        if not found:
-            return  # the key that is nearly one of them is told of as unknown
+        if not found:  # the key that is nearly one of them is told of as unknown
+            draft.tool = _tool_in(members[near[meant[0]]])
+            return
         tool = self._value(members[found[0]])
         if not isinstance(tool, str) or not _TOOL.fullmatch(tool):
             raise BadRule(f"{found[0]} takes the name of a tool, or a pattern with * and ?")
@@ -244,7 +242,7 @@ class _Reader:
         words = str(node.value).replace(":", " ").split() if node.id == "scalar" else []
         if words and words[0] in VERDICTS:
             draft.verdict = words[0]
-            draft.tool = words[1] if len(words) == 2 and _TOOL.fullmatch(words[1]) else "*"
+            draft.tool = words[1] if len(words) == 2 and _TOOL.fullmatch(words[1]) else ""
 
     def _where(self, node: Any, draft: _Draft) -> None:
         if node is None:
@@ -277,6 +275,11 @@ class _Reader:
         if node.id == "sequence":
             return [self._value(item) for item in node.value]
         return _scalar(node)
+
+
+def _tool_in(node: Any) -> str:
+    """The tool that a node names; empty where it names none, which then stands for all."""
+    return str(node.value) if node.id == "scalar" and _TOOL.fullmatch(str(node.value)) else ""
 
 
 def _scalar(node: Any) -> Any:
