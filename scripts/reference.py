@@ -1,4 +1,4 @@
-"""Write the generated files: docs/cli.md, docs/environment.md and docs/errors.md.
+"""Write the generated files: reference pages, man pages and the shells' completion scripts.
 
 `python scripts/reference.py --check` writes nothing and fails when one of them is not current.
 """
@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import typer
+from completion_scripts import scripts
+from man_pages import man_pages
+from program import PROGRAM, raw_commands
 
-from agentengine_cli.main import app
 from agentengine_cli.output import EXIT_STATUS
 from ksadk.errors import CODES
-from ksadk.settings import Settings
+from ksadk.settings import UNREAD, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED = "<!-- Written by `make docs`; do not edit. -->\n"
@@ -27,25 +26,17 @@ def pages() -> dict[str, str]:
         "docs/cli.md": cli_page(),
         "docs/environment.md": environment_page(),
         "docs/errors.md": errors_page(),
+        **scripts(),
+        **man_pages(),
     }
-
-
-def commands(command: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Every command below one, with its full name and context, in the order of the help."""
-    context = command.context_class(command, info_name=path, parent=None)
-    yield path, command, context
-    if hasattr(command, "list_commands"):
-        for name in command.list_commands(context):
-            yield from commands(command.get_command(context, name), f"{path} {name}")
 
 
 def cli_page() -> str:
     parts = [GENERATED, "# Commands\n"]
-    root = typer.main.get_command(app)
-    for path, command, context in commands(root, "agentengine"):
+    for path, command, context in raw_commands():
         context.terminal_width = context.max_content_width = 100
         help_text = command.get_help(context).rstrip()
-        parts.append(f"## {path}\n\n```text\n{help_text}\n```\n")
+        parts.append(f"## {f'{PROGRAM} {path}'.rstrip()}\n\n```text\n{help_text}\n```\n")
     return "\n".join(parts)
 
 
@@ -68,6 +59,8 @@ def environment_page() -> str:
         else:
             shown = f"`{default}`"
         meaning = variable.help.replace("|", "\\|")
+        if variable.field in UNREAD:
+            meaning = f"*Not read by this release.* {meaning}"
         lines.append(f"| {names} | {shown} | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -92,19 +85,29 @@ def errors_page() -> str:
 
 
 def main() -> int:
-    stale = []
-    for name, text in pages().items():
-        path = ROOT / name
-        if path.exists() and path.read_text("utf-8") == text:
-            continue
-        stale.append(name)
-        if "--check" not in sys.argv:
-            path.write_text(text, "utf-8")
-            print(f"wrote {name}")
+    wanted = pages()
+    stale = [name for name, text in wanted.items() if not _is_current(ROOT / name, text)]
+    stale += [f"man/{page.name}" for page in (ROOT / "man").glob("*.1") if f"man/{page.name}" not in wanted]
+    if "--check" not in sys.argv:
+        for name in stale:
+            _write(ROOT / name, wanted.get(name))
+            print(f"wrote {name}" if name in wanted else f"removed {name}")
     if stale and "--check" in sys.argv:
         print(f"not current, run `make docs`: {', '.join(stale)}")
         return 1
     return 0
+
+
+def _is_current(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text("utf-8") == text
+
+
+def _write(path: Path, text: str | None) -> None:
+    if text is None:  # the page of a command that is no more
+        path.unlink()
+        return
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
