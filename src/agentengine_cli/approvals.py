@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentengine_cli import decisions, output
+from agentengine_cli import decisions, output, rules
 from agentengine_cli.base import Command, new_group
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = new_group("Answer calls that wait for approval.")
 decisions.add_to(app)
+app.add_typer(rules.app, name="rules")
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="The request's id: appr_...")]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from agentengine_cli import output
-from agentengine_cli.approval import _KeyReader
 from agentengine_cli.approvals import answer_here, require_person
+from agentengine_cli.keys import KeyReader
 from ksadk.errors import KsadkError
 from ksadk.tools.approvals import ApprovalRequest, iso
 from ksadk.tools.gateway import ToolGateway
@@ -28,7 +28,7 @@ class Watch:
 
     def run(self) -> None:
         """Go on until q, or until the terminal has gone."""
-        with _KeyReader() as keys:
+        with KeyReader() as keys:
             while True:
                 self._show()
                 key = keys.read(time.time() + POLL_SECONDS)
