@@ -1,0 +1,225 @@
+"""`agentengine approvals rules`, `agentengine trust`, and commands that go by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ksadk.settings import Settings
+from ksadk.tools import trust
+
+Command = Callable[..., Any]
+RULES = ("approvals", "rules")
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who sits at a terminal."""
+    monkeypatch.setattr("agentengine_cli.terminal.at_terminal", lambda: True)
+
+
+def rules_file() -> Path:
+    return Path(Settings.from_env().config_dir_text()) / "rules.yaml"
+
+
+def user_rules(text: str) -> Path:
+    path = rules_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_without_rules_the_list_says_so(command: Command) -> None:
+    done = command(*RULES, "list")
+    assert (done.status, done.stdout) == (0, "No rules; every call is judged by its risk.\n")
+
+
+def test_a_rule_that_tightens_may_be_scripted(command: Command) -> None:
+    done = command(*RULES, "add", "deny", "run_*", "--reason", "no shell", "--json")
+    assert done.status == 0
+    assert done.json["saved"] is True
+    assert (done.json["rule"]["file"], done.json["rule"]["line"]) == (str(rules_file()), 3)
+    assert command(*RULES, "add", "deny", "run_*", "--json").json["saved"] is False
+    refused = command("tools", "call", "run_command", "command=ls")
+    assert refused.status == 7
+    assert f"{rules_file()}:3" in refused.stderr
+    assert "no shell" in refused.stderr
+
+
+def test_a_rule_that_allows_needs_a_terminal_and_no_tool(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = command(*RULES, "add", "allow", "write_workspace_file")
+    assert (done.status, "needs a terminal" in done.stderr) == (6, True)
+    monkeypatch.setenv("KSADK_INSIDE_TOOL", "1")
+    done = command(*RULES, "add", "allow", "write_workspace_file")
+    assert (done.status, "what a tool started" in done.stderr) == (7, True)
+    assert not rules_file().exists()
+
+
+def test_every_option_of_a_rule_is_saved(command: Command, person: None) -> None:
+    done = command(
+        *RULES, "add", "allow", "edit_workspace_file", "path=docs/**", "replace_all=true",
+        "old_text={regex: 'x+'}", "--reason", "why", "--expires", "2031-01-01", "--project", ".",
+        "--match", "edit_workspace_file path=docs/a old_text=xx replace_all=true",
+        "--not-match", "edit_workspace_file path=src/a old_text=xx replace_all=true",
+        "--json",
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    rule = done.json["rule"]
+    assert rule["where"] == {"path": "docs/**", "replace_all": True, "old_text": {"regex": "x+"}}
+    assert (rule["reason"], rule["expires"], rule["state"]) == ("why", "2031-01-01", "holds")
+    assert rule["project"] == str(Path.cwd())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("maybe", "x"), 2, "'maybe' is not deny, ask or allow"),
+        (("deny", "x", "path"), 2, "is not KEY=CONDITION"),
+        (("deny", "x", "a={"), 2, "is not YAML"),
+        (("deny", "x y"), 2, "the name of a tool"),
+        (("deny", "x", "--match", "y"), 2, "its self-test fails: it does not match y"),
+        (("deny", "x", "--expires", "soon"), 2, "a date such as"),
+        (("deny", "x", "--project", "absent"), 2, "is not a directory"),
+    ],
+)
+def test_a_rule_that_is_none_is_not_saved(
+    command: Command, arguments: tuple[str, ...], status: int, words: str
+) -> None:
+    done = command(*RULES, "add", *arguments)
+    assert done.status == status
+    assert words in done.stderr
+    assert not rules_file().exists()
+
+
+def test_a_slip_in_an_arguments_name_is_warned_of(command: Command) -> None:
+    done = command(*RULES, "add", "deny", "edit_workspace_file", "pth=x")
+    assert "edit_workspace_file has no argument pth, so this holds for every call of it" in done.stderr
+
+
+def test_a_list_with_one_bad_rule_says_what_holds_instead(command: Command) -> None:
+    Path("f.txt").write_text("x\n")
+    path = user_rules("rules:\n  - deny: run_command\n  - deny: read_workspace_file\n    wher: {}\n")
+    done = command(*RULES, "list", "--json")
+    assert done.status == 0
+    assert [rule["state"] for rule in done.json["rules"]] == ["holds", "bad"]
+    refused = command("workspace", "read", "f.txt", "--root", ".")
+    assert refused.status == 7
+    assert f"warning: {path}:3: unknown key 'wher'; did you mean where?" in refused.stderr
+    assert "until it is mended it denies every call" in refused.stderr
+    fine = command("workspace", "list", "--root", ".")
+    assert (fine.status, fine.stderr) == (0, "")
+
+
+def test_a_broken_file_is_told_of_by_every_command_and_listed(command: Command) -> None:
+    path = user_rules("rules: [\n")
+    for line in (("workspace", "list", "--root", "."), ("approvals", "rules", "add", "deny", "x")):
+        done = command(*line)
+        assert done.status == 2, line
+        assert f"{path}:2: not YAML" in done.stderr
+    listed = command(*RULES, "list", "--json")
+    assert (listed.status, listed.json["ok"]) == (2, False)
+    assert listed.json["broken_files"][0].startswith(f"{path}:2: ")
+
+
+@pytest.mark.parametrize(
+    ("call", "mode", "decision", "line", "outcome"),
+    [
+        ("edit_workspace_file path=docs/a.md", "strict", "allow", 2, "runs"),
+        ("edit_workspace_file path=src/a.py", "strict", "none", 0, "asks"),
+        ("edit_workspace_file path=src/a.py", "off", "none", 0, "runs"),
+        ("read_workspace_file path=secret/k", "off", "deny", 4, "refused"),
+        ("read_workspace_file path=x", "strict", "none", 0, "runs"),
+        ("workspace_status", "strict", "ask", 6, "asks"),
+        ("workspace_status", "off", "ask", 6, "runs"),
+    ],
+)
+def test_test_says_which_rule_decides_and_what_would_happen(
+    command: Command, monkeypatch: pytest.MonkeyPatch,
+    call: str, mode: str, decision: str, line: int, outcome: str,
+) -> None:  # fmt: skip
+    path = user_rules(
+        "rules:\n  - allow: edit_workspace_file\n    where: {path: docs/**}\n  - deny: '*'\n"
+        "    where: {path: secret/**}\n  - ask: workspace_status\n"
+    )
+    monkeypatch.setenv("KSADK_TOOL_APPROVAL_MODE", mode)
+    done = command(*RULES, "test", call, "--root", ".", "--json").json
+    assert (done["decision"], done["line"], done["outcome"]) == (decision, line, outcome)
+    assert done["file"] == (str(path) if line else "")
+    assert done["mode"] == mode
+
+
+def test_test_wants_a_call_of_a_tool_that_there_is(command: Command) -> None:
+    for call, words in (
+        ("", "names its tool"),
+        ("nothing", "Unknown AgentEngine toolset or tool: nothing"),
+        ("workspace_status x", "is not KEY=VALUE"),
+        ("workspace_status x=1", "has no argument 'x'"),
+    ):
+        done = command(*RULES, "test", call)
+        assert done.status == 2, call
+        assert words in done.stderr
+
+
+def test_a_rule_is_removed_by_number_or_place(command: Command) -> None:
+    path = user_rules("rules:\n  - allow: a\n  - allow: b\n")
+    assert command(*RULES, "remove", f"{path}:3").status == 0
+    assert command(*RULES, "remove", "1").status == 0
+    assert command(*RULES, "list", "--json").json["rules"] == []
+    assert command(*RULES, "remove", "1").status == 1
+
+
+def test_what_tightens_is_removed_by_a_person_alone(
+    command: Command, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    path = user_rules("rules:\n  - deny: a\n")
+    assert command(*RULES, "remove", "1").status == 6
+    assert "deny: a" in path.read_text()
+    request.getfixturevalue("person")
+    assert command(*RULES, "remove", "1").status == 0
+    assert "deny: a" not in path.read_text()
+
+
+def test_a_rule_of_the_project_is_not_removed_here(command: Command) -> None:
+    Path("agentengine.yaml").write_text("approval: {rules: [{allow: '*'}]}\n")
+    [rule] = command(*RULES, "list", "--json").json["rules"]
+    assert (rule["source"], rule["state"]) == ("project", "ignored")
+    done = command(*RULES, "remove", "1")
+    assert (done.status, "belongs to the project" in done.stderr) == (1, True)
+
+
+def test_trust_needs_a_terminal_and_no_tool(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("agentengine.yaml").write_text("approval: {rules: [{allow: '*'}]}\n")
+    assert command("trust").status == 6
+    monkeypatch.setenv("KSADK_INSIDE_TOOL", "1")
+    assert command("trust").status == 7
+    assert trust.trusted() == {}
+
+
+def test_trust_is_listed_and_revoked(command: Command) -> None:
+    assert command("trust", "--list").stdout == "No project is trusted.\n"
+    Path("agentengine.yaml").write_text("workspace: .\n")
+    trust.trust(".", "agentengine.yaml", trust.digest_of(Path.cwd()))
+    [listed] = command("trust", "--list", "--json").json["projects"]
+    assert (listed["directory"], listed["state"]) == (str(Path.cwd()), "trusted")
+    Path("agentengine.yaml").write_text("workspace: ./\n")
+    assert "void" in command("trust", "--list").stdout
+    assert command("trust", "--revoke").stdout == f"revoked {Path.cwd()}\n"
+    assert command("trust", "--revoke").status == 1
+    assert command("trust", "--list", "--revoke").status == 2
+
+
+def test_a_trusted_project_says_where_commands_work(command: Command) -> None:
+    Path("inner").mkdir()
+    Path("agentengine.yaml").write_text("workspace: inner\n")
+    default = command("workspace", "status", "--json").json["workspace_root"]
+    assert default.endswith(".agentengine/ui/workspace")
+    trust.trust(".", "agentengine.yaml", trust.digest_of(Path.cwd()))
+    assert command("workspace", "status", "--json").json["workspace_root"] == str(Path("inner").resolve())
+    assert command("workspace", "status", "--root", ".", "--json").json["workspace_root"] == str(Path.cwd())
+    Path("agentengine.yaml").write_text("workspace: inner \n")
+    assert command("workspace", "status", "--json").json["workspace_root"] == default
