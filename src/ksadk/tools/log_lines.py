@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -103,7 +104,7 @@ def open_to_read(path: Path) -> BinaryIO:
         raise unreadable(path, error) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise LogUnavailable(f"the decision log {path} cannot be read: it is no regular file")
+        raise unreadable(path, OSError(errno.EINVAL, "it is no regular file"))
     return os.fdopen(descriptor, "rb")
 
 
