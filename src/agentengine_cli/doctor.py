@@ -76,13 +76,17 @@ def doctor() -> None:
 
 
 def _found(check: Callable[[Settings], Iterator[Finding]], settings: Settings) -> list[Finding]:
+    """What a check finds; an error that ends it is a fault too."""
     name = check.__name__.strip("_").replace("_", " ")
+    findings = []
     try:
-        return list(check(settings))
+        for finding in check(settings):
+            findings.append(finding)  # those before an error stay
     except KsadkError as error:
-        return [Finding(name, "fault", error.message, error.hint or "")]
+        findings.append(Finding(name, "fault", error.message, error.hint or ""))
     except OSError as error:
-        return [Finding(name, "fault", f"{error.filename}: {error.strerror}", "See to that file.")]
+        findings.append(Finding(name, "fault", f"{error.filename}: {error.strerror}", "See to that file."))
+    return findings
 
 
 def _python(_settings: Settings) -> Iterator[Finding]:
@@ -179,6 +183,26 @@ def _approval_mode(settings: Settings) -> Iterator[Finding]:
         yield Finding("approval mode", "ok", f"{shown['value']}, from {where}")
 
 
+def _rule_files(_settings: Settings) -> Iterator[Finding]:
+    from agentengine_cli.rules import every_rule
+
+    rules, broken = every_rule()
+    mend = "Mend it; agentengine approvals rules list shows every rule."
+    yield from (Finding("rules", "fault", problem, mend) for problem in broken)
+    for rule in rules:
+        place = f"{rule['file']}:{rule['line']}"
+        if rule["state"] == "bad":
+            yield Finding("rules", "fault", f"{place}: {rule['why']}", mend)
+        elif rule["state"] == "ignored":
+            yield Finding("rules", "note", f"{place}: {rule['why']}", "Look at it, then: agentengine trust")
+        elif rule["why"]:
+            yield Finding("rules", "note", f"{place}: {rule['why']}", mend)
+    held = [rule for rule in rules if rule["state"] == "holds"]
+    files = ", ".join(dict.fromkeys(rule["file"] for rule in held))
+    if held or not (rules or broken):
+        yield Finding("rules", "ok", f"{len(held)} hold, from {files}" if held else "there are none")
+
+
 def _store(_settings: Settings) -> Iterator[Finding]:
     from ksadk.tools.gateway import ToolGateway
 
@@ -193,14 +217,15 @@ def _store(_settings: Settings) -> Iterator[Finding]:
             "" if writable else "Make it writable, or set XDG_STATE_HOME to another directory.",
         )  # fmt: skip
         return
-    for path, mode in ((directory, 0o700), (file, 0o600)):
-        yield from _private(path, mode)
+    for path in (directory, *directory.rglob("*")):
+        yield from _private(path)
     yield Finding("store", "ok", f"{file}, {len(store.list())} requests wait")
 
 
-def _private(path: Path, mode: int) -> Iterator[Finding]:
+def _private(path: Path) -> Iterator[Finding]:
     """What is wrong with who may read and write a place of the user's own."""
-    found = path.stat()
+    found = path.lstat()
+    mode = 0o700 if stat.S_ISDIR(found.st_mode) else 0o600
     if found.st_uid != os.geteuid():
         yield Finding("store", "fault", f"{path} belongs to another user", f"chown it, and chmod {mode:o}.")
     elif stat.S_IMODE(found.st_mode) & 0o077:
@@ -221,6 +246,9 @@ def _terminal(settings: Settings) -> Iterator[Finding]:
             "terminal", "note", "nobody can be asked here: stdin or stderr is no terminal",
             "In scripts, use --yes, --wait-approval or --approval.",
         )  # fmt: skip
+
+
+def _locale(_settings: Settings) -> Iterator[Finding]:
     encodings = {sys.stdout.encoding.lower(), sys.getfilesystemencoding().lower()}
     utf8 = encodings == {"utf-8"}
     yield Finding(
@@ -229,8 +257,23 @@ def _terminal(settings: Settings) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _completion(_settings: Settings) -> Iterator[Finding]:
+    from importlib.metadata import files
+
+    installed = (Path(str(file.locate())).resolve() for file in files("agentengine-cli") or ())
+    script = next((file for file in installed if file.parts[-2:] == ("completions", "agentengine")), None)
+    if script is None:
+        yield Finding(
+            "completion", "note", "no script was installed with this program",
+            "From a checkout, load completions/agentengine.bash; see docs/completion.md.",
+        )  # fmt: skip
+    else:
+        yield Finding("completion", "ok", f"for bash, {script}; for zsh and fish beside it")
+
+
 CHECKS = (
-    _python, _package, _programs, _settings, _services, _approval_mode, _store, _terminal,
+    _python, _package, _programs, _settings, _services, _approval_mode, _rule_files, _store, _terminal,
+    _locale, _completion,
 )  # fmt: skip
 
 
