@@ -54,7 +54,7 @@ class Watch:
             cells = (request.tool_name, request.risk_level, iso(request.expires_at), request.project)
             rows.append((str(number), *map(output.visible, (*cells, request.plan.summary))))
         more = f" {len(waiting) - MOST} more follow." if len(waiting) > MOST else ""
-        output.say("\n" + output.columns(rows) + f"{more and more.strip() + ' '}A number shows one; q ends.")
+        output.say("\n" + output.columns(rows) + f"{more and more.strip() + ' '}A number opens one; q ends.")
 
     def _named(self, key: str) -> ApprovalRequest | None:
         shown = (self._shown or [])[:MOST]
