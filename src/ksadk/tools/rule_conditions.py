@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from ksadk.tools.linear_regex import LinearRegex
 from ksadk.workspace.globs import name_matches, path_matches
 
 MAX_PATTERN = 1_000
@@ -83,10 +82,26 @@ def read_condition(argument: str, written: Any) -> Condition:
     if not isinstance(value, str) or not value:
         raise BadRule(f"{argument}: {kind} takes a text in quotes")
     if kind == "regex":
-        return Regex(value, LinearRegex(value))
+        return Regex(value, _compiled(argument, value))
     if kind == "domain":
         return Domain(_checked_domain(argument, value))
     return Glob(_checked_glob(argument, value))
+
+
+def _compiled(argument: str, pattern: str) -> Any:
+    """The pattern as RE2 takes it: it matches in time that grows with the text, whatever the pattern."""
+    import re2
+
+    if len(pattern) > MAX_PATTERN:
+        raise BadRule(f"{argument}: a regular expression has at most {MAX_PATTERN:,} characters")
+    options = re2.Options()
+    options.dot_nl = True
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        words = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise BadRule(f"{argument}: the regular expression {pattern!r} cannot be used: {words}") from error
 
 
 def _read_plain(argument: str, value: Any) -> Condition:
@@ -152,13 +167,16 @@ class Domain:
 @dataclass(frozen=True)
 class Regex:
     pattern: str
-    compiled: LinearRegex
+    compiled: Any
     whole = False
 
     def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:  # noqa: ARG002  # as any condition
         if not isinstance(name, str) or len(name) > MAX_TEXT:
             return tightening
-        return self.compiled.matches(name)
+        try:
+            return self.compiled.fullmatch(name) is not None
+        except UnicodeEncodeError:  # half of a surrogate pair
+            return tightening
 
 
 @dataclass(frozen=True)
