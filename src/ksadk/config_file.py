@@ -16,6 +16,9 @@ from ksadk.project_files import ProjectFileError, find_config, read_file, text_o
 Node = Any
 """A node of ruamel.yaml, whose types leave out its `id`; it also has `tag`, `value` and `start_mark`."""
 
+MAX_CONFIG_CHARS = 128 * 1024
+"""How much YAML is read: a file of a stranger's takes ten seconds a megabyte."""
+
 Framework = Literal["python", "langgraph", "langchain", "deepagents", "google-adk"]
 FRAMEWORKS: tuple[Framework, ...] = ("python", "langgraph", "langchain", "deepagents", "google-adk")
 
@@ -82,6 +85,8 @@ def compose(path: Path, text: str) -> Node | None:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
+    if len(text) > MAX_CONFIG_CHARS:
+        raise ProjectFileError(path, None, f"has more than {MAX_CONFIG_CHARS:,} characters")
     try:
         return YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:

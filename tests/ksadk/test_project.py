@@ -282,7 +282,6 @@ def test_the_guides_example_is_a_configuration_that_gives_every_field(tmp_path: 
     assert config.warnings == ()
     empty = [field.name for field in fields(config) if not getattr(config, field.name)]
     assert empty == ["warnings"]
-    assert "trusted" not in example
 
 
 def test_an_empty_configuration_makes_a_project_of_the_directorys_name(tmp_path: Path) -> None:

@@ -149,3 +149,9 @@ def test_a_large_file_of_usual_keys_is_read(tmp_path: Path) -> None:
     described = f'[project]\nname = "p"\ndescription = "{"." * 500}"\n'
     tables = "".join(f'[tool.a.b{table}]\nc.d = "1.2.3"\n' for table in range(400))
     assert detect_project(project(tmp_path, "pyproject.toml", described + tables)).name == "p"
+
+
+def test_a_configuration_that_would_take_long_to_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "agentengine.yaml").write_text("name: x\n" + "# padding\n" * 20_000)
+    with pytest.raises(ProjectFileError, match="more than 131,072 characters"):
+        detect_project(tmp_path)
