@@ -91,7 +91,7 @@ def test_an_endless_file_is_a_usage_error(agentengine: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        ("tools search file", 0),
+        ("tools describe web_fetch", 0),
         ("workspace list", 1),
         ("workspace list --root .", 2),
         ("workspace write a --content x", 1),
@@ -133,8 +133,8 @@ pwd.getpwuid = unknown
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("workspace", "list"), "Set HOME or XDG_STATE_HOME."),
-        (("approvals", "list"), "Set HOME or XDG_STATE_HOME."),
+        (("workspace", "list"), "hint: Set HOME or XDG_"),
+        (("approvals", "list"), "hint: Set HOME or XDG_STATE_HOME."),
         (("workspace", "list", "--root", "~/x"), "~/x cannot be used"),
     ],
     ids=" ".join,
