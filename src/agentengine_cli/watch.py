@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 
 from agentengine_cli import output
@@ -49,12 +51,13 @@ class Watch:
         if not waiting:
             output.say("\nNothing waits for approval. What comes is shown here; q ends.")
             return
-        rows: list[tuple[str, ...]] = [("", "TOOL", "RISK", "EXPIRES", "PROJECT", "WHAT")]
+        rows: list[tuple[str, ...]] = [("KEY", "TOOL", "RISK", "EXPIRES", "PROJECT", "WHAT")]
         for number, request in enumerate(waiting[:MOST], start=1):
             cells = (request.tool_name, request.risk_level, iso(request.expires_at), request.project)
             rows.append((str(number), *map(output.visible, (*cells, request.plan.summary))))
-        more = f" {len(waiting) - MOST} more follow." if len(waiting) > MOST else ""
-        output.say("\n" + output.columns(rows) + f"{more and more.strip() + ' '}A number opens one; q ends.")
+        more = f"{len(waiting) - MOST} more follow. " if len(waiting) > MOST else ""
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        output.say(f"\n{output.columns(rows, width=width or None)}{more}A number opens one; q ends.")
 
     def _named(self, key: str) -> ApprovalRequest | None:
         shown = (self._shown or [])[:MOST]

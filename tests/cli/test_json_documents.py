@@ -12,6 +12,8 @@ import pytest
 import typer
 
 from agentengine_cli.main import app
+from ksadk.tools.decision_log import DecisionLog
+from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import builtin_tools
 from ksadk.toolsets.selection import load_builtin_tools
 
@@ -101,6 +103,9 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "tools call sandbox_status": ("tools call sandbox_status",),
     "approvals list": ("approvals list",),
     "approvals show": ("approvals show WAITING", "approvals deny WAITING --reason no"),
+    "approvals log": ("approvals log",),
+    "approvals verify": ("approvals verify", "BROKEN=1 approvals verify"),
+    "approvals suggest": ("approvals suggest --times 1",),
     "a2a card": (
         "a2a card --name x --url https://x.example.com --provider O=https://o.example.com"
         " --documentation-url https://d.example.com --icon-url https://i.example.com/i.png",
@@ -131,11 +136,33 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 
     def call(line: str) -> Any:
         words = [ids.get(word, word) for word in shlex.split(line)]
+        if line.startswith("approvals"):
+            write_down(command)
+        if words[0] == "BROKEN=1":
+            (log := DecisionLog(ToolGateway().store).path).write_bytes(log.read_bytes()[1:])
         if "=" in words[0]:
             monkeypatch.setenv(*words.pop(0).split("="))
         return command(*words, "--json")
 
     return call
+
+
+def write_down(command: Command) -> None:
+    """Make calls of every kind, so that the decision log has each of its keys."""
+    command("approvals", "rules", "add", "ask", "lint_workspace_file")
+    for words in (
+        ("workspace", "read", "absent.txt", "--log-all", "--audit-args"),
+        ("workspace", "write", "long.txt", "--content", "x" * 100_000, "--yes", "--audit-args"),
+        ("workspace", "lint", "bad.py", "--yes"),
+        ("workspace", "delete", "../f.txt"),
+    ):
+        command(*words, "--root", ".")
+    log = DecisionLog(ToolGateway().store)
+    log.path.write_bytes(log.path.read_bytes() + b"{")
+    log.append({
+        "event": "decision", "tool": "edit_workspace_file", "outcome": "allowed", "by": "me",
+        "request": "appr_1", "project": "/p", "arguments": {"path": "a/b"},
+    })  # fmt: skip
 
 
 def differences(value: Any, table: dict[str, Key], seen: set[str], prefix: str = "") -> Iterator[str]:
