@@ -265,7 +265,7 @@ def _completion(_settings: Settings) -> Iterator[Finding]:
     if script is None:
         yield Finding(
             "completion", "note", "no script was installed with this program",
-            "From a checkout, load completions/agentengine.bash; see docs/completion.md.",
+            "From a checkout, load completions/agentengine.bash; see docs/setup.md.",
         )  # fmt: skip
     else:
         yield Finding("completion", "ok", f"for bash, {script}; for zsh and fish beside it")

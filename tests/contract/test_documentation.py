@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+PAGES = [*READMES, *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAM = Path(sys.executable).parent
 
@@ -91,7 +92,15 @@ def test_a_page_that_shows_something_else_is_noticed() -> None:
     assert not as_shown("a\n...\nz\n", "a\nb\n")
 
 
-def test_every_page_that_the_readme_names_exists() -> None:
-    named = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text("utf-8"))
+@pytest.mark.parametrize("readme", READMES, ids=lambda page: page.name)
+def test_every_page_that_a_readme_names_exists(readme: Path) -> None:
+    named = re.findall(r"\]\(([^)#:]+)[^)]*\)", readme.read_text("utf-8"))
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_readmes_have_the_same_headings_examples_and_links() -> None:
+    english, chinese = (page.read_text("utf-8") for page in READMES)
+    for text in (r"^#+ ", r"^```\w*$", r"^\$ .*$", r"\]\((docs/[^)]+|CONTRIBUTING.md)\)"):
+        assert re.findall(text, english, re.MULTILINE) == re.findall(text, chinese, re.MULTILINE)
+    assert blocks(READMES[0], "console") == blocks(READMES[1], "console")
