@@ -33,6 +33,7 @@ LONG_PREVIEW = 15
 _KEYS = (
     ("y", "yes, once"),
     ("s", "yes, this exact call for the session"),
+    ("a", "always: save a rule"),
     ("e", "edit the arguments"),
     ("n", "no"),
     ("f", "no, and say why"),
@@ -44,7 +45,7 @@ _KEYS = (
 class Prompt:
     """Asks the person at this terminal. Remembers that they have gone, or want to stop."""
 
-    def __init__(self, *, keys: str = "ysenf?q", console: Console | None = None) -> None:
+    def __init__(self, *, keys: str = "ysaenf?q", console: Console | None = None) -> None:
         self._keys = keys if session_key() else keys.replace("s", "")
         self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self.stopped = False
@@ -88,6 +89,8 @@ class Prompt:
             return Decision("deny", by=by, reason=keys.line("why? "))
         if key == "e":
             return self._edit(request, keys, by)
+        if key == "a":
+            return self._always(request, keys, by)
         if key == "q":
             self.stopped = True
             self._ended = Decision("deny", by=by, reason="stopped at the prompt")
@@ -103,6 +106,19 @@ class Prompt:
             except KsadkError as error:
                 problem = error.message
         self._console.print(Text(f"{visible(problem)}; e edits it again", style="red"))
+        self._draw_keys(keys)
+        return None
+
+    def _always(self, request: ApprovalRequest, keys: KeyReader, by: str) -> Decision | None:
+        from agentengine_cli.rule_prompt import RulePrompt
+
+        try:
+            saved = RulePrompt(request, keys, self._console).ask()
+        except KsadkError as error:
+            self._console.print(Text(visible(error.message), style="red"))
+            saved = None
+        if saved is not None:
+            return Decision("approve", by=f"{by}, who saved the rule {saved.file}:{saved.line}")
         self._draw_keys(keys)
         return None
 

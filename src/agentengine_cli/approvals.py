@@ -116,7 +116,7 @@ def answer_here(gateway: ToolGateway, request_id: str, *, edit: bool = False) ->
     request = store.get(request_id)
     store.require_pending(request)
     gateway.look_again(request)
-    prompt = Prompt(keys="yenf?q")
+    prompt = Prompt(keys="yaenf?q")
     request, decision = gateway.answer(request, prompt, prompt.edit(request) if edit else None)
     if decision.verdict == "expired":
         raise KsadkError(f"{request_id} expired before it was answered", code="approval_expired")

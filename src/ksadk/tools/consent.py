@@ -89,7 +89,7 @@ class Consent:
     def amend(self, tool: Tool, request: ApprovalRequest, arguments: dict[str, Any]) -> ApprovalRequest:
         """Replace the arguments of a pending request, checked and planned again as the account that it is
         for; raises when they cannot work."""
-        with _maker_of(request):
+        with maker_of(request):
             checked = tool.parameters.check(arguments)
             self._judge(tool, checked)
             canonical = tool.parameters.canonical(checked)
@@ -106,7 +106,7 @@ class Consent:
 
     def look_again(self, tool: Tool, request: ApprovalRequest) -> None:
         """Raise what would make the call fail now, `approval_stale` where its content has changed."""
-        with _maker_of(request):
+        with maker_of(request):
             plan = plan_call(tool, tool.parameters.check(request.arguments))
         if plan.content_digest != request.plan.content_digest:
             raise _stale(tool, request.id)
@@ -275,7 +275,7 @@ def plan_call(tool: Tool, arguments: Mapping[str, Any]) -> Plan:
 
 
 @contextmanager
-def _maker_of(request: ApprovalRequest) -> Iterator[None]:
+def maker_of(request: ApprovalRequest) -> Iterator[None]:
     """The account, project, session and workspace of a request, for whoever answers it from elsewhere."""
     caller = replace(get_current_invocation_context_or_default(), account_id=request.account_id)
     with platform_invocation_scope(caller), project_scope(Path(request.project)), scope_of(request):
