@@ -41,7 +41,7 @@ _agentengine_table() {
         ;;
     'tools call')
         options='--args --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--args=text --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--args=text --approval=approved --wait-approval=none --session=tools --root=directory --output=words:text,json -o=words:text,json'
         arguments='tools arguments...'
         ;;
     'tools search')
@@ -103,7 +103,7 @@ _agentengine_table() {
         ;;
     'approvals log')
         options='--tool --outcome --since --limit --follow --json --output -o --help'
-        values='--tool=none --outcome=none --since=none --limit=none --output=words:text,json -o=words:text,json'
+        values='--tool=tools --outcome=words:allowed,approved,denied_by_rule,approval_rejected,approval_expired,approval_required,not_started --since=none --limit=none --output=words:text,json -o=words:text,json'
         ;;
     'approvals verify')
         options='--json --output -o --help'
@@ -146,8 +146,8 @@ _agentengine_table() {
         ;;
     'approvals rules add')
         options='--reason --expires --project --match --not-match --json --output -o --help'
-        values='--reason=none --expires=none --project=none --match=none --not-match=none --output=words:text,json -o=words:text,json'
-        arguments='none tools none...'
+        values='--reason=none --expires=none --project=directory --match=none --not-match=none --output=words:text,json -o=words:text,json'
+        arguments='words:deny,ask,allow tools arguments...'
         ;;
     'approvals rules test')
         options='--root --json --output -o --help'
@@ -217,7 +217,7 @@ _agentengine_files() { # PREFIX DIRECTORY [-d]: the files below a directory, or 
     compopt -o filenames 2>/dev/null
     while IFS= read -r file; do
         COMPREPLY+=("$prefix$file")
-    done < <(cd -- "${2/#\~/$HOME}" 2>/dev/null && compgen "${3:--f}" -- "${typed#"$prefix"}")
+    done < <(builtin cd -- "${2/#\~/$HOME}" >/dev/null 2>&1 && compgen "${3:--f}" -- "${typed#"$prefix"}")
 }
 
 _agentengine_ask() { # PREFIX KIND [WORD]: the names that the program knows
@@ -247,7 +247,7 @@ _agentengine_value() { # PREFIX KIND: offers the values of an option or an argum
             _agentengine_files path= "$workspace"
         elif [[ $typed != *=* ]]; then
             compopt -o nospace 2>/dev/null
-            _agentengine_ask "$1" arguments "$first"
+            _agentengine_ask "$1" arguments "$tool"
         fi
         ;;
     none) ;;
@@ -256,8 +256,8 @@ _agentengine_value() { # PREFIX KIND: offers the values of an option or an argum
 }
 
 _agentengine() {
-    local IFS=$' \t\n' commands options values arguments all typed word kind
-    local path='' first='' root='' expects='' plain='' before='' count=0 i
+    local IFS=$' \t\n' commands options values arguments all kinds typed word kind
+    local path='' tool='' root='' expects='' plain='' before='' count=0 i
     COMPREPLY=()
     _agentengine_words
     _agentengine_table ''
@@ -276,7 +276,8 @@ _agentengine() {
             path="$path${path:+ }$word"
             _agentengine_table "$path"
         else
-            (( count == 0 )) && first=$word
+            kinds=($arguments)
+            [[ ${kinds[count]:-} == tools ]] && tool=$word
             (( count += 1 ))
         fi
     done

@@ -112,7 +112,7 @@ function __agentengine_table # PATH: prints "command", "option", "value" and "ar
             printf '%s\n' 'value	--args=text'
             printf '%s\n' 'value	--approval=approved'
             printf '%s\n' 'value	--wait-approval=none'
-            printf '%s\n' 'value	--session=none'
+            printf '%s\n' 'value	--session=tools'
             printf '%s\n' 'value	--root=directory'
             printf '%s\n' 'value	--output=words:text,json'
             printf '%s\n' 'value	-o=words:text,json'
@@ -373,8 +373,8 @@ function __agentengine_table # PATH: prints "command", "option", "value" and "ar
             printf '%s\n' 'option	--output	How to print the result.'
             printf '%s\n' 'option	-o	How to print the result.'
             printf '%s\n' 'option	--help	Show this message and exit.'
-            printf '%s\n' 'value	--tool=none'
-            printf '%s\n' 'value	--outcome=none'
+            printf '%s\n' 'value	--tool=tools'
+            printf '%s\n' 'value	--outcome=words:allowed,approved,denied_by_rule,approval_rejected,approval_expired,approval_required,not_started'
             printf '%s\n' 'value	--since=none'
             printf '%s\n' 'value	--limit=none'
             printf '%s\n' 'value	--output=words:text,json'
@@ -462,14 +462,14 @@ function __agentengine_table # PATH: prints "command", "option", "value" and "ar
             printf '%s\n' 'option	--help	Show this message and exit.'
             printf '%s\n' 'value	--reason=none'
             printf '%s\n' 'value	--expires=none'
-            printf '%s\n' 'value	--project=none'
+            printf '%s\n' 'value	--project=directory'
             printf '%s\n' 'value	--match=none'
             printf '%s\n' 'value	--not-match=none'
             printf '%s\n' 'value	--output=words:text,json'
             printf '%s\n' 'value	-o=words:text,json'
-            printf '%s\n' 'argument	none'
+            printf '%s\n' 'argument	words:deny,ask,allow'
             printf '%s\n' 'argument	tools'
-            printf '%s\n' 'argument	none...'
+            printf '%s\n' 'argument	arguments...'
         case 'approvals rules test'
             printf '%s\n' 'option	--root	The workspace of the call.'
             printf '%s\n' 'option	--json	Print one JSON document (the same as -o json).'
@@ -536,7 +536,7 @@ function __agentengine_ask # PREFIX KIND [WORD]: prints the names that the progr
     end
 end
 
-function __agentengine_value # PREFIX KIND TYPED FIRST ROOT: prints the values of an option or an argument
+function __agentengine_value # PREFIX KIND TYPED TOOL ROOT: prints the values of an option or an argument
     set -l prefix $argv[1]
     set -l workspace .agentengine/ui/workspace
     test -n "$argv[5]"; and set workspace $argv[5]
@@ -578,7 +578,7 @@ end
 
 function __agentengine_complete
     set -l path
-    set -l first ''
+    set -l tool ''
     set -l root ''
     set -l expects ''
     set -l before ''
@@ -600,17 +600,18 @@ function __agentengine_complete
             set -a path $word
             set table (__agentengine_table "$path")
         else
-            test $count -eq 0; and set first $word
             set count (math $count + 1)
+            set -l kinds (__agentengine_rows $table argument)
+            test "$kinds[$count]" = tools; and set tool $word
         end
     end
 
     if test -n "$expects"
-        __agentengine_value '' $expects "$typed" "$first" "$root"
+        __agentengine_value '' $expects "$typed" "$tool" "$root"
     else if test -z "$plain"; and string match -q -- '--*=*' $typed
         set -l parts (string split -m 1 = -- $typed)
         set -l kind (__agentengine_kind_of $table $parts[1])
-        test -n "$kind"; and __agentengine_value "$parts[1]=" $kind "$parts[2]" "$first" "$root"
+        test -n "$kind"; and __agentengine_value "$parts[1]=" $kind "$parts[2]" "$tool" "$root"
     else if test -z "$plain"; and string match -q -- '-*' $typed
         __agentengine_rows $table option
     else if string match -q -r -- '^command\t' $table
@@ -618,7 +619,7 @@ function __agentengine_complete
     else
         for kind in (__agentengine_rows $table argument)
             if test $count -eq 0; or string match -q '*...' -- $kind
-                __agentengine_value '' (string replace ... '' -- $kind) "$typed" "$first" "$root"
+                __agentengine_value '' (string replace ... '' -- $kind) "$typed" "$tool" "$root"
                 return
             end
             set count (math $count - 1)

@@ -8,11 +8,13 @@ from pathlib import Path
 from program import Command, Option, commands
 
 from ksadk.config_file import FRAMEWORKS
+from ksadk.tools.call_log import OUTCOMES
+from ksadk.tools.rules import VERDICTS
 
 SHELLS = Path(__file__).parent / "shells"
 
 KINDS = {
-    # Options by their name
+    # Options by their name, or by that of their value
     "--approval": "approved",
     "--args": "text",
     "--check": "file",
@@ -25,17 +27,20 @@ KINDS = {
     "--language": "words:python,json",
     "--new": "text",
     "--old": "text",
+    "--outcome": "words:" + ",".join(OUTCOMES),
     "--output": "words:text,json",
     "--profile": "profiles",
-    "--root": "directory",
     "--sort": "words:name,mtime,size",
+    "--tool": "tools",
     # Arguments by the name that the help gives them, or that with the command
     "DIR": "directory",
     "GROUP|PROFILE|TOOL": "toolsets",
     "ID": "requests",
+    "KEY=CONDITION": "arguments",
     "KEY=VALUE": "arguments",
     "PATH": "workspace",
     "TOOL": "tools",
+    "VERDICT": "words:" + ",".join(VERDICTS),
     "a2a card PATH": "directory",
     "tools call NAME": "tools",
     "tools describe NAME": "tools",
@@ -71,9 +76,10 @@ end
 """
 
 
-def kind_of(command: Command, name: str) -> str:
+def kind_of(command: Command, *names: str) -> str:
     """What is offered for an option or argument of a command; `none` where the value is free."""
-    return KINDS.get(f"{command.path} {name}") or KINDS.get(name) or "none"
+    known = (KINDS.get(key) for name in names for key in (f"{command.path} {name}", name))
+    return next(filter(None, known), "none")
 
 
 def shown(options: tuple[Option, ...]) -> Iterator[Option]:
@@ -84,7 +90,9 @@ def values(command: Command) -> Iterator[str]:
     """`--name=kind` for each name of an option that takes a value."""
     for option in command.options:
         if option.metavar:
-            yield from (f"{name}={kind_of(command, option.names[0])}" for name in option.names)
+            yield from (
+                f"{name}={kind_of(command, option.names[0], option.metavar)}" for name in option.names
+            )
 
 
 def arguments(command: Command) -> Iterator[str]:

@@ -40,7 +40,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_no_value_that_completes_is_of_an_option_or_argument_that_is_no_more(scripts: Any) -> None:
     taken = set()
     for command in scripts.commands():
-        named = [option.names[0] for option in command.options if option.metavar]
+        named = [name for option in command.options for name in (option.names[0], option.metavar)]
         for name in [*named, *(argument.name for argument in command.arguments)]:
             taken |= {name, f"{command.path} {name}"}
     assert set(scripts.KINDS) - taken == set()

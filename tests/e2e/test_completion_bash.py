@@ -43,6 +43,10 @@ CASES = {
     "agentengine tools call read_workspace_file pa": "agentengine tools call read_workspace_file path=",
     "agentengine tools call read_workspace_file --root . path=REA":
         "agentengine tools call read_workspace_file --root . path=README.md ",
+    "agentengine approvals rules add den": "agentengine approvals rules add deny ",
+    "agentengine approvals rules add ask web_f": "agentengine approvals rules add ask web_fetch ",
+    "agentengine approvals rules add deny read_workspace_file pa":
+        "agentengine approvals rules add deny read_workspace_file path=",
     "agentengine tools list --profile foc": "agentengine tools list --profile focused ",
     "agentengine tools list --profile=foc": "agentengine tools list --profile=focused ",
     "agentengine tools list web web_f": "agentengine tools list web web_fetch ",
