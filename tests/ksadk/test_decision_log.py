@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,22 @@ def test_a_follower_sees_new_lines_and_survives_rotation(tmp_path: Path) -> None
     seen += [line["n"] for line in follower.new()]
     follower.close()
     assert seen == [*range(4, 30)]
+
+
+def test_readers_miss_no_line_while_files_are_rotated_under_them(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "state", rotation_bytes=1)
+    log.append({"event": "decision"})
+    writer = threading.Thread(target=lambda: [log.append({"event": "decision"}) for _ in range(150)])
+    follower, seen = Follower(log.directory, 1), []
+    writer.start()
+    while writer.is_alive():
+        numbers = [line["n"] for line in last_lines(log.directory, None, lambda _: True).lines]
+        assert numbers == [*range(1, len(numbers) + 1)]
+        seen += [line["n"] for line in follower.new()]
+    writer.join()
+    seen += [line["n"] for line in [*follower.new(), *follower.new()]]
+    follower.close()
+    assert seen == [*range(2, 152)]
 
 
 def test_a_line_that_is_still_being_written_is_shown_when_it_is_whole(log: DecisionLog) -> None:

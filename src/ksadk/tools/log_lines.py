@@ -108,6 +108,19 @@ def open_to_read(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def open_current(directory: Path) -> BinaryIO | None:
+    """The file that is written to now, or None where there is none.
+
+    Open it before the others are listed: then a rotation in between hides no line.
+    """
+    try:
+        return open_to_read(directory / CURRENT)
+    except LogUnavailable as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
 def raw_lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file as they are, with their line ends; what has none is the last. A line that is too
     long to be one comes in pieces."""

@@ -6,10 +6,11 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ksadk.tools.log_lines import CURRENT, LogFile, log_files, open_to_read, raw_lines
+from ksadk.tools.log_lines import CURRENT, LogFile, log_files, open_current, open_to_read, raw_lines
 
 Wanted = Callable[[dict[str, Any]], bool]
 
@@ -27,21 +28,39 @@ def last_lines(directory: Path, limit: int | None, wanted: Wanted) -> Lines:
     """The last lines that are wanted, `limit` at most. Their hashes are not looked at; `verify` does."""
     found: list[dict[str, Any]] = []
     unreadable = last = 0
-    for file in reversed(log_files(directory)):
+    for stream in _newest_first(directory):
         room = None if limit is None else limit - len(found)
         if room == 0 and last:
             break
         kept: deque[dict[str, Any]] = deque(maxlen=room)
-        with open_to_read(file.path) as stream:
-            for line in map(parse, raw_lines(stream)):
-                if line is None:
-                    unreadable += 1
-                    continue
-                last = max(last, line["n"])
-                if wanted(line):
-                    kept.append(line)
+        for line in map(parse, raw_lines(stream)):
+            if line is None:
+                unreadable += 1
+                continue
+            last = max(last, line["n"])
+            if wanted(line):
+                kept.append(line)
         found[:0] = kept
     return Lines(found, unreadable, last)
+
+
+def _newest_first(directory: Path) -> Iterator[BinaryIO]:
+    """The files of the log, each open while it is looked at. What is rotated away or begun meanwhile is
+    neither given twice nor out of turn."""
+    current = open_current(directory)
+    files = [file for file in log_files(directory) if file.last]
+    if current is not None:
+        with current:
+            status = os.fstat(current.fileno())
+            files = list(takewhile(lambda file: not _is(file.path, status), files))
+            yield current
+    for file in reversed(files):
+        with open_to_read(file.path) as stream:
+            yield stream
+
+
+def _is(path: Path, status: os.stat_result) -> bool:
+    return os.path.samestat(path.lstat(), status)
 
 
 def parse(raw: bytes) -> dict[str, Any] | None:
@@ -68,14 +87,12 @@ class Follower:
         if self._stream is not None and self._is_current(self._stream):
             return list(self._more(self._stream))
         self.close()
+        self._stream = open_current(self._directory)
         lines: list[dict[str, Any]] = []
         for file in log_files(self._directory):
-            if not file.last:
-                self._stream = open_to_read(file.path)
-                lines += self._more(self._stream)
-            elif file.last > self._last:
+            if file.last > self._last:
                 lines += self._rest_of(file)
-        return lines
+        return lines if self._stream is None else [*lines, *self._more(self._stream)]
 
     def close(self) -> None:
         """Let go of the file that is read."""
