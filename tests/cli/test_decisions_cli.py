@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import select
 import shlex
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import unprivileged
 
 from ksadk.settings import Settings
 from ksadk.tools.decision_log import DecisionLog
@@ -193,6 +195,39 @@ def test_a_full_disk_keeps_a_call_that_needs_approval_from_starting(called: None
     )  # fmt: skip
     assert ended.returncode == 8, ended.stderr
     assert "cannot be" in ended.stderr
+    assert Path("docs/a.txt").read_text() == "one"
+
+
+def as_a_plain_user(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program where file modes hold, though root runs the tests."""
+    return subprocess.run(
+        [*unprivileged(), sys.executable, "-m", "agentengine_cli", *arguments],
+        capture_output=True, text=True, timeout=30, env={**os.environ, **environ},
+    )  # fmt: skip
+
+
+def test_in_a_home_that_is_read_only_only_what_needs_no_approval_runs(called: None) -> None:
+    for path in (log().directory, log().directory.parent):
+        path.chmod(0o500)
+    for path in (log().path, ToolGateway().store.path):
+        path.chmod(0o400)
+    ended = as_a_plain_user(*WRITE, "three", "--yes")
+    assert ended.returncode == 8, ended.stderr
+    assert "error: the approval store" in ended.stderr
+    assert Path("docs/a.txt").read_text() == "one"
+    ended = as_a_plain_user(*WRITE, "four", KSADK_TOOL_APPROVAL_MODE="off")
+    assert ended.returncode == 0, ended.stderr
+    assert "warning: this call is not in the decision log" in ended.stderr
+    assert Path("docs/a.txt").read_text() == "four"
+
+
+def test_a_log_that_the_user_may_not_read_is_said_in_clear_words(called: None) -> None:
+    log().path.chmod(0)
+    for name in ("log", "verify"):
+        ended = as_a_plain_user("approvals", name)
+        assert ended.returncode == 8, ended.stderr
+        assert "decisions.jsonl cannot be read: Permission denied" in ended.stderr
+    assert as_a_plain_user(*WRITE, "three", "--yes").returncode == 8
     assert Path("docs/a.txt").read_text() == "one"
 
 
