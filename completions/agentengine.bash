@@ -221,11 +221,11 @@ _agentengine_files() { # PREFIX DIRECTORY [-d]: the files below a directory, or 
 }
 
 _agentengine_ask() { # PREFIX KIND [WORD]: the names that the program knows
-    local prefix=$1 program name about
+    local prefix=$1 program name
     shift
     program=$(type -P agentengine)
     [[ $program == /* ]] || return
-    while IFS=$'\t' read -r name about; do
+    while IFS=$'\t' read -r name _; do
         _agentengine_offer "$prefix" "$name"
     done < <("$program" --complete "$@" </dev/null 2>/dev/null)
 }
@@ -276,6 +276,7 @@ _agentengine() {
             path="$path${path:+ }$word"
             _agentengine_table "$path"
         else
+            # shellcheck disable=SC2206
             kinds=($arguments)
             [[ ${kinds[count]:-} == tools ]] && tool=$word
             (( count += 1 ))

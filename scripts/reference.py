@@ -46,6 +46,8 @@ def environment_page() -> str:
         "# Environment variables\n",
         "A variable is read when a call needs it. A value that cannot be used is an error that names it.",
         "Where several names are given, the first that is set holds. Secrets are never shown.\n",
+        "`agentengine config show` tells which hold, and `--env-file FILE` reads them from a file; see",
+        "[setup.md](setup.md). What is marked as not read is declared, and does nothing in this release.\n",
         "| variable | default | meaning |",
         "| --- | --- | --- |",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -34,6 +35,10 @@ def read_env_file(file: str) -> dict[str, str]:
             raise _unusable(f"{where}: the name of a variable is letters, digits and _")
         if "\0" in binding.value:
             raise _unusable(f"{where}: the value of {binding.key} holds a NUL byte")
+        try:
+            os.fsencode(binding.value)
+        except UnicodeEncodeError as error:
+            raise _unusable(f"{where}: this locale has no such characters for {binding.key}") from error
         values[binding.key] = binding.value
     return values
 

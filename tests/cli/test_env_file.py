@@ -90,6 +90,15 @@ def test_a_file_that_is_not_there_ends_with_2_in_words_and_in_json(agentengine: 
     assert done.stderr.startswith("error: nowhere: it cannot be read: No such file")
 
 
+def test_a_value_that_the_locale_cannot_write_is_named_by_line(agentengine: Run) -> None:
+    Path("vars").write_text("A=1\nB=密\n", "utf-8")
+    done = agentengine(
+        "--env-file", "vars", "tools", "list", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: vars:2: ")
+
+
 def test_a_file_is_never_read_without_being_named(agentengine: Run) -> None:
     Path(".env").write_text("KSADK_TOOL_APPROVAL_MODE=off\n")
     mode = settings_of(agentengine("config", "show", "--json"))["KSADK_TOOL_APPROVAL_MODE"]
