@@ -84,7 +84,7 @@ CODES: dict[str, Code] = {
     "workspace_error": Code("failed", "The workspace operation cannot be done."),
     "workspace_root_missing": Code("usage", "The workspace root is not a directory."),
     "workspace_root": Code("failed", "The workspace root itself cannot be deleted."),
-    "workspace_outside_project": Code("denied", "A link in the project puts a session's files outside of it."),
+    "workspace_outside_project": Code("denied", "A link puts a session's files outside of the project."),
     "workspace_busy": Code("timeout", "Another program holds the workspace's lock."),
     "invalid_path": Code("usage", "The path is not one."),
     "path_too_long": Code("usage", "The path, or a name in it, is longer than file systems take."),

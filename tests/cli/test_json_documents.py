@@ -15,6 +15,9 @@ from agentengine_cli.main import app
 from ksadk.tools.decision_log import DecisionLog
 from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import builtin_tools
+from ksadk.tools.rule_edits import add_rule
+from ksadk.tools.rule_files import user_file
+from ksadk.tools.trust import trust
 from ksadk.toolsets.selection import load_builtin_tools
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/json.md").read_text("utf-8")
@@ -105,6 +108,11 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "approvals show": ("approvals show WAITING", "approvals deny WAITING --reason no"),
     "approvals log": ("approvals log",),
     "approvals verify": ("approvals verify", "BROKEN=1 approvals verify"),
+    "approvals rules list": ("approvals rules list",),
+    "approvals rules add": ("approvals rules add deny run_command",),
+    "approvals rules remove": ("approvals rules remove ALLOWING",),
+    "approvals rules test": ("approvals rules test workspace_status",),
+    "trust --list": ("trust --list",),
     "approvals suggest": ("approvals suggest --times 1",),
     "a2a card": (
         "a2a card --name x --url https://x.example.com --provider O=https://o.example.com"
@@ -138,6 +146,10 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
         words = [ids.get(word, word) for word in shlex.split(line)]
         if line.startswith("approvals"):
             write_down(command)
+        if line == "trust --list":
+            trust("agent", "agentengine.yaml", "0" * 64)
+        if words[-1] == "ALLOWING":
+            words[-1] = f"{user_file()}:{add_rule({'allow': 'run_code'})[0].line}"
         if words[0] == "BROKEN=1":
             (log := DecisionLog(ToolGateway().store).path).write_bytes(log.read_bytes()[1:])
         if "=" in words[0]:

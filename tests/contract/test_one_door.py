@@ -15,7 +15,9 @@ from ksadk.tools.registry import Tool
 
 EXEMPT = {
     "init", "a2a card", "tools list", "tools describe", "approvals list", "approvals show",
-    "approvals approve", "approvals deny", "config show", "doctor",
+    "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
+    "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
+    "approvals suggest", "approvals watch", "config show", "doctor",
 }  # fmt: skip
 """Commands that call no tool: they tell, or they answer a call's question."""
 

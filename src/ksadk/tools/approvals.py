@@ -27,6 +27,7 @@ CLOCK_SLACK = 60
 
 State = Literal["pending", "approved", "denied", "used"]
 Verdict = Literal["approve", "deny", "edit", "expired", "nobody"]
+Outcome = Literal["denied_by_rule", "approval_rejected", "approval_expired"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class NotAllowed(KsadkError):
 
     def __init__(
         self,
-        outcome: Literal["denied_by_rule", "approval_rejected", "approval_expired"],
+        outcome: Outcome,
         message: str,
         tool: Tool,
         *,
