@@ -12,10 +12,11 @@ def main() -> None:
             sys.exit(completion.main(sys.argv[2:]))
         try:
             from agentengine_cli.main import run
-        except ImportError:
+
+            sys.exit(run(sys.argv[1:]))
+        except ImportError:  # modules are imported when they are needed: now, or while a command runs
             _blame_a_shadow()
             raise
-        sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -41,7 +41,7 @@ def names(agentengine: Run, *question: str, **environ: str) -> list[str]:
 def test_tools_groups_and_profiles_are_named(agentengine: Run) -> None:
     load_builtin_tools()
     tools = [tool.name for tool in builtin_tools()]
-    assert names(agentengine, "tools") == tools
+    assert sorted(names(agentengine, "tools")) == sorted(tools)
     assert names(agentengine, "groups") == list(GROUPS)
     assert names(agentengine, "profiles") == list(PROFILES)
     assert set(names(agentengine, "toolsets")) == {*tools, *GROUPS, *PROFILES}

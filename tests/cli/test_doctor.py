@@ -180,6 +180,14 @@ def test_a_foreign_ksadk_that_comes_first_is_named(agentengine: Run, tmp_path: P
     assert "hint: Install agentengine-cli into an environment of its own" in done.stderr
 
 
+def test_a_foreign_ksadk_that_lacks_what_a_command_needs_is_named(agentengine: Run, tmp_path: Path) -> None:
+    place = tmp_path / "first"
+    shutil.copytree(SRC / "ksadk", place / "ksadk", ignore=shutil.ignore_patterns("__pycache__", "toolsets"))
+    done = agentengine("tools", "list", PYTHONPATH=str(place))
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stderr.startswith(f"error: the package ksadk in {place / 'ksadk'} is not this program's")
+
+
 def test_a_foreign_ksadk_that_still_starts_is_a_fault(agentengine: Run, tmp_path: Path) -> None:
     place = tmp_path / "first"
     shutil.copytree(SRC / "ksadk", place / "ksadk", ignore=shutil.ignore_patterns("__pycache__"))
