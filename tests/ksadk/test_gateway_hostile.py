@@ -50,7 +50,7 @@ def test_whatever_can_be_called_can_be_invoked(risky: Recorder, func: Any, given
         assert gateway.invoke("t", func, 5)["error_type"] == "invalid_arguments", "its types are known"
 
 
-@pytest.mark.parametrize("func", [dict, int, 5, None, "text", print, [].append], ids=repr)
+@pytest.mark.parametrize("func", [dict, int, 5, None, "text", print, [].append], ids=range(7))
 def test_what_has_no_parameters_to_offer_is_refused(func: Any) -> None:
     assert ToolGateway().invoke("t", func, "a")["error_type"] == "invalid_tool"
 
