@@ -81,7 +81,8 @@ def test_an_option_that_makes_no_sense_is_a_usage_error(command: Command, option
 def test_the_rule_that_decided_is_named_with_its_line(command: Command) -> None:
     assert command("approvals", "rules", "add", "deny", "delete_workspace_file").status == 0
     assert command("workspace", "delete", "f.txt", "--root", ".").status == 7
-    place = f"{Settings.from_env().config_dir() / 'rules.yaml'}:2"
+    (rule,) = command("approvals", "rules", "list", "--json").json["rules"]
+    place = f"{rule['file']}:{rule['line']}"
     line = command("approvals", "log", "--json").json["lines"][-1]
     assert (line["outcome"], line["by"], line["rule"]) == (
         "denied_by_rule", "a rule", f"deny delete_workspace_file at {place}",
