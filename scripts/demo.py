@@ -71,7 +71,8 @@ def show_nobody_there(project: Path, environ: dict[str, str]) -> None:
     command = ["workspace", "edit", "f.txt", "--old", "2", "--new", "two", "--root", "."]
     ended = run(command, project, environ, expect=6)
     request = json.loads(ended.stdout)["approval_request"]["id"]
-    print(f"\nExit status {ended.returncode}; {request} waits for `agentengine approvals approve`.")
+    print(f"\nExit status {ended.returncode}. In a project of yours, {request} would now wait for")
+    print("`agentengine approvals approve` in another terminal; this one goes with the demo's directory.")
 
 
 def run(
