@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from ksadk.runtime_context import (
     tool_execution_scope,
 )
 from ksadk.tools import call_log, decision_log
-from ksadk.tools.approvals import Decision, arguments_digest
+from ksadk.tools.approvals import ApprovalRequest, Decision, StoredApproval, arguments_digest
 from ksadk.tools.decision_log import DecisionLog
 from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.log_check import verify
@@ -348,3 +349,60 @@ def test_a_bad_variable_fails_only_the_calls_that_must_be_written_down(
     assert risky.call(risky.gateway(ask=yes()))["error_type"] == "invalid_setting"
     assert not risky.ran_it
     assert "KSADK_TOOL_AUDIT_ARGS" in risky.call(risky.gateway("off"))["warning"]
+
+
+def test_an_approval_is_not_spent_on_a_call_that_the_log_kept_from_starting(risky: Recorder) -> None:
+    request_id = risky.approved(path="a")
+    log = DecisionLog(risky.store).path
+    kept = log.read_bytes() if log.exists() else None
+    log.unlink(missing_ok=True)
+    log.mkdir(parents=True)
+    result = risky.call(risky.gateway(), StoredApproval(request_id), path="a")
+    assert result["error_type"] == "log_unavailable"
+    assert not risky.ran_it
+    assert risky.store.get(request_id).state == "approved"
+    log.rmdir()
+    if kept is not None:
+        log.write_bytes(kept)
+    assert risky.call(risky.gateway(), StoredApproval(request_id), path="a")["ok"]
+    again = risky.call(risky.gateway(), StoredApproval(request_id), path="a")
+    assert again["error_type"] == "approval_used"
+
+
+def test_a_rule_that_came_while_the_log_was_waited_for_holds(
+    risky: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = Path(os.environ["XDG_CONFIG_HOME"]) / "agentengine" / "rules.yaml"
+    allowed = call_log.CallRecord.allowed
+
+    def slow(record: call_log.CallRecord, *rest: Any) -> None:
+        allowed(record, *rest)
+        rules.parent.mkdir(parents=True, exist_ok=True)
+        rules.write_text("rules:\n  - deny: risky\n")
+
+    monkeypatch.setattr(call_log.CallRecord, "allowed", slow)
+    result = risky.call(risky.gateway(ask=yes()))
+    assert result["type"] == "denied_by_rule"
+    assert not risky.ran_it
+    assert [line["event"] for line in lines_of(risky)] == ["decision", "result"]
+
+
+def test_a_question_that_is_broken_off_is_a_line(risky: Recorder) -> None:
+    def interrupted(request: ApprovalRequest, note: str = "") -> Decision:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        risky.call(risky.gateway(ask=interrupted))
+    [line] = lines_of(risky)
+    assert (line["outcome"], line["code"]) == ("not_started", "approval_unanswered")
+    assert line["request"] == risky.store.list()[0].id
+
+
+def test_a_low_risk_call_that_is_refused_is_a_line_where_all_are(risky: Recorder) -> None:
+    rules = Path(os.environ["XDG_CONFIG_HOME"]) / "agentengine" / "rules.yaml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("rules: [\n")
+    for log_all, lines in ((False, 0), (True, 1)):
+        result = risky.gateway("off", log_all=log_all).invoke("harmless", harmless, "x")
+        assert result["error_type"] == "invalid_rules"
+        assert len(lines_of(risky)) == lines

@@ -169,6 +169,13 @@ class ApprovalStore:
             )
             return used.rowcount == 1
 
+    def give_back(self, request_id: str) -> None:
+        """Make a used request an approved one again: the call that it was used for did not start."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE requests SET state = 'approved' WHERE id = ? AND state = 'used'", (request_id,)
+            )
+
     def expire(self, request_id: str) -> None:
         """End a pending request now: who waited for it has gone."""
         with self._transaction() as db:

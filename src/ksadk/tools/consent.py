@@ -61,6 +61,12 @@ class Consent:
         self._judge = judge
         self.by = ""
         self.request_id = ""
+        self._used = False
+
+    def give_back(self) -> None:
+        """Let the approval that was used for a call stand: the call did not start after all."""
+        if self._used:
+            self._store.give_back(self.request_id)
 
     def obtain(self, tool: Tool, arguments: dict[str, Any], approval: Any) -> dict[str, Any]:
         """The arguments to run with, approved by a trusted caller's `approval` or by whoever is asked.
@@ -245,6 +251,7 @@ class Consent:
             raise ApprovalNeeded(request)
         if not self._store.claim(request, states=states, by=by):
             raise refuse(f"{request_id} was used or answered otherwise meanwhile", code="approval_used")
+        self._used = True
 
 
 def _nobody(request: ApprovalRequest, note: str = "") -> Decision:  # noqa: ARG001  # asks like any other

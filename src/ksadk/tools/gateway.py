@@ -10,9 +10,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ksadk.errors import KsadkError, SettingsError
-from ksadk.runtime_context import get_current_invocation_context_or_default, scoped
-from ksadk.settings import APPROVAL_MODE_ALIASES, APPROVAL_MODES, Settings, read_approval_mode
+from ksadk.errors import KsadkError
+from ksadk.runtime_context import scoped
+from ksadk.settings import Settings, read_approval_mode
+from ksadk.tools.approval_modes import (
+    current_mode,
+    normalize_tool_approval_mode,
+    tool_approval_capability,
+    tool_policy_requires_approval,
+)
 from ksadk.tools.registry import Tool, ToolPolicy, find, registered, tool_of
 from ksadk.tools.rule_files import project_text, standing_rules
 
@@ -134,8 +140,9 @@ class ToolGateway:
                 consent = self._consent()
                 arguments = consent.obtain(tool, arguments, approval)  # preview, ask, check again
             trim = self._trimmer(tool)  # its settings are read first: a call that has run does not fail
-            if judged.rule or consent or tool.policy.risk_level != "low" or self._logs_all():
+            if judged.rule or consent or self._is_told(tool):
                 record = self._allow(tool, arguments, judged, consent)  # write down
+                self._judge(tool, arguments)  # a rule that came while the log was waited for holds
             result = tool.func(**arguments)  # run
         except KsadkError as error:
             if record is not None:
@@ -144,6 +151,8 @@ class ToolGateway:
         except BaseException as error:
             if record is not None:
                 record.broke(error)
+            elif consent is not None:
+                self._refuse(tool, arguments, _unanswered(), consent)
             raise
         if inspect.iscoroutine(result):
             return self._finish_later(result, trim, record)
@@ -203,7 +212,7 @@ class ToolGateway:
 
     def approval_mode(self) -> str:
         """The mode that holds now: the request's, else the environment's, else this gateway's default."""
-        return _current_mode(self._default_mode)
+        return current_mode(self._default_mode)
 
     def requires_approval(self, tool: Tool) -> bool:
         """Whether a call of this tool would be asked about now, rules aside."""
@@ -290,18 +299,36 @@ class ToolGateway:
         """Write down that a call is let through; one that needs approval starts only then."""
         required = judged.ask or (judged.rule is not None and self.requires_approval(tool))
         record = self._record(tool, arguments, required=required)
-        record.allowed(judged.rule, consent, self.approval_mode())
+        try:
+            record.allowed(judged.rule, consent, self.approval_mode())
+        except KsadkError:
+            if consent is not None:
+                consent.give_back()
+            raise
         return record
+
+    def _is_told(self, tool: Tool) -> bool:
+        """Whether a call is written down that was neither ruled nor asked about."""
+        return tool.policy.risk_level != "low" or self._logs_all()
 
     def _refuse(
         self, tool: Tool, arguments: Mapping[str, Any], error: KsadkError, consent: Consent | None
     ) -> Any:
         """The result of a call that does not start, which is written down if the call is one, and was asked
         about, denied or risky."""
-        told = consent or hasattr(error, "outcome") or tool.policy.risk_level != "low"
-        if not told or error.code in _NOT_WRITTEN_DOWN:
+        if error.code in _NOT_WRITTEN_DOWN:
+            return error.to_result()
+        try:
+            told = consent is not None or hasattr(error, "outcome") or self._is_told(tool)
+        except KsadkError:  # a variable that cannot be used; the call is refused for something else
+            told = False
+        if not told:
             return error.to_result()
         return self._record(tool, arguments, required=False).refused(error, consent)
+
+
+def _unanswered() -> KsadkError:
+    return KsadkError("the question was broken off", code="approval_unanswered")
 
 
 def _as_it_is(result: Any) -> Any:
@@ -351,46 +378,3 @@ def gateway_scope(gateway: ToolGateway) -> Iterator[ToolGateway]:
 def default_tool_gateway(policies: Mapping[str, ToolPolicy] | None = None) -> ToolGateway:
     """The gateway with nobody to ask; with `policies`, one of its own."""
     return _DEFAULT if policies is None else ToolGateway(policies)
-
-
-def _current_mode(default: str = "off") -> str:
-    override = get_current_invocation_context_or_default().tool_approval_mode
-    if override:
-        return normalize_tool_approval_mode(override)
-    settings = Settings.from_env()
-    return settings.tool_approval_mode if settings.is_set("tool_approval_mode") else default
-
-
-def normalize_tool_approval_mode(value: str | None = None) -> str:
-    """`off`, `strict` or `ask` for a word or alias; without one, the mode that holds now."""
-    if value is None:
-        return _current_mode()
-    try:
-        return read_approval_mode(value)
-    except ValueError as error:
-        raise SettingsError(f"tool_approval_mode is {value!r}: {error}") from error
-
-
-def tool_approval_capability() -> dict[str, Any]:
-    """What a host can rely on: the mode now, the modes there are, and how approvals are bound."""
-    settings = Settings.from_env()
-    return {
-        "mode": _current_mode(),
-        "modes": list(APPROVAL_MODES),
-        "aliases": dict(APPROVAL_MODE_ALIASES),
-        "binding": settings.tool_approval_binding,
-        "ttl_seconds": settings.tool_approval_ttl_seconds,
-    }
-
-
-def tool_policy_requires_approval(policy: ToolPolicy, *, approval_mode: str | None = None) -> bool:
-    """Whether a tool of this policy is asked about: never in `off`; in `strict` from medium risk on, unless
-    the policy decides for itself; in `ask` also whatever has an approval scope."""
-    mode = normalize_tool_approval_mode(approval_mode)
-    if mode == "off":
-        return False
-    if mode == "ask" and policy.approval_scopes:
-        return True
-    if policy.requires_approval is not None:
-        return policy.requires_approval
-    return policy.risk_level != "low" and not policy.approval_exempt
