@@ -205,7 +205,7 @@ def test_rules_handed_in_are_exactly_those(risky: Recorder) -> None:
     assert risky.call(risky.gateway("off", rules=[]))["ok"] is True
 
 
-@pytest.mark.parametrize("make", ["broken", "directory", "loop", "large"])
+@pytest.mark.parametrize("make", ["broken", "directory", "loop", "dangling", "through a file", "large"])
 def test_a_file_that_cannot_be_read_stops_every_call_with_its_name(make: str, risky: Recorder) -> None:
     path = user_rules("rules: [\n" if make == "broken" else "rules: []\n")
     if make == "directory":
@@ -214,6 +214,12 @@ def test_a_file_that_cannot_be_read_stops_every_call_with_its_name(make: str, ri
     elif make == "loop":
         path.unlink()
         path.symlink_to(path)
+    elif make == "dangling":
+        path.unlink()
+        path.symlink_to("absent.yaml")
+    elif make == "through a file":
+        path.unlink()
+        path.symlink_to("/dev/null/rules.yaml")
     elif make == "large":
         path.write_text("# " + "x" * 2**20)
     result = risky.call(risky.gateway("off"))

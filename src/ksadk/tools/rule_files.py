@@ -133,7 +133,9 @@ def _project_stamp(settings: Settings) -> Stamp | None:
 def _stamp(path: str, *, must_be_file: bool) -> Stamp | None:
     try:
         status = os.stat(path)  # noqa: PTH116  # text: see `_project_directory`
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if must_be_file and os.path.islink(path):  # noqa: PTH114  # text: see `_project_directory`
+            raise _unreadable(path, "it is a link that leads nowhere") from error  # rules were meant to hold
         return None
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from error
