@@ -98,6 +98,7 @@ def test_a_file_that_is_no_list_of_rules_names_its_line(text: str, line: int, wo
         ("deny: run_command\n    expires: soon", "a date such as", ("deny", "run_command")),
         ("deny: x\n    expires: 2030-01-01T00:00:00", "without a time zone", ("deny", "x")),
         ("deny: x\n    project: here", "beginning with /", ("deny", "x")),
+        ('deny: x\n    project: "/a\\0"', "null", ("deny", "x")),
         ("deny: x\n    match: y", "match is a list", ("deny", "x")),
         ("deny: x\n    match: [y]", "does not match y", ("deny", "x")),
         ("deny: x\n    not_match: [x a=1]", "it matches x a=1", ("deny", "x")),
@@ -246,6 +247,18 @@ def test_a_file_that_is_written_over_in_place_is_read_again(risky: Recorder) -> 
     path.write_text("rules:\n  - deny: riskz\n")
     os.utime(path, ns=(10**18, 10**18))
     assert risky.call(risky.gateway("off"))["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "written", ["{here}/", "{here}/.", "{here}/../{name}", "/{here}", "{link}", "{link}/"]
+)
+def test_the_project_of_a_rule_may_be_written_in_any_way(written: str, risky: Recorder) -> None:
+    here = Path.cwd()
+    link = here.parent / f"{here.name}-link"
+    link.symlink_to(here)
+    project = written.format(here=here, name=here.name, link=link)
+    user_rules(f"rules:\n  - deny: risky\n    project: {project}\n")
+    assert risky.call(risky.gateway("off"))["type"] == "denied_by_rule"
 
 
 def test_a_project_tightens_and_allows_only_where_it_is_trusted(risky: Recorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class Entry:
     """One rule as it is written, and the `rule` that holds for it.
 
     A rule that is bad (`problem` says why) allows nothing; one that should have denied or asked does so for
-    every call of its tool, until it is mended.
+    every call of its tool, until it is mended. `project` is a real path.
     """
 
     source: Source
@@ -213,6 +214,8 @@ class _Reader:
         draft.project = self._text(members, "project")
         if draft.project and not draft.project.startswith("/"):
             raise BadRule("project is the whole path of a directory, beginning with /")
+        if draft.project:  # calls name theirs without links
+            draft.project = os.path.realpath(draft.project)
         self._where(members.get("where"), draft)
         for kind in ("match", "not_match"):
             calls = self._value(members[kind]) if kind in members else []
