@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import time
@@ -17,7 +18,7 @@ from agentengine_cli.terminal import need_a_person
 from ksadk.errors import KsadkError
 from ksadk.tools import rule_files
 from ksadk.tools.gateway import ToolGateway
-from ksadk.tools.registry import Tool, registered
+from ksadk.tools.registry import Tool, builtin_tools, registered
 from ksadk.toolsets.selection import load_builtin_tools
 
 if TYPE_CHECKING:
@@ -192,16 +193,23 @@ def document(entry: Entry, index: int, *, trusted: bool) -> dict[str, Any]:
 
 
 def _slip(entry: Entry) -> str:
-    """What is odd about a rule that can be read: an argument that its tool does not have."""
+    """What is odd about a rule that can be read: a tool that is none, or an argument that its tool does not
+    have."""
     tool = registered(entry.tool)
     if tool is None:
-        return ""
+        return "" if "*" in entry.tool or "?" in entry.tool else _no_such_tool(entry.tool)
     known = {*tool.parameters.names, *(("path",) if tool.targets else ())}
     unknown = sorted(entry.where.keys() - known)
     if not unknown:
         return ""
     outcome = "never holds" if entry.verdict == "allow" else "holds for every call of it"
     return f"{entry.tool} has no argument {unknown[0]}, so this {outcome}"
+
+
+def _no_such_tool(name: str) -> str:
+    near = difflib.get_close_matches(name[:64], [tool.name for tool in builtin_tools()], 1)
+    advice = f"did you mean {near[0]}?" if near else "it holds for an external tool of that name alone"
+    return f"no built-in tool has this name; {advice}"
 
 
 def _decided(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,29 @@ def test_a_slip_in_an_arguments_name_is_warned_of(command: Command) -> None:
     assert "edit_workspace_file has no argument pth, so this holds for every call of it" in done.stderr
 
 
+@pytest.mark.parametrize("verdict", ["deny", "ask", "allow"])
+def test_a_name_that_is_no_tools_is_warned_of(command: Command, person: None, verdict: str) -> None:
+    words = "no built-in tool has this name; did you mean run_command?"
+    done = command(*RULES, "add", verdict, "run_comand")
+    assert (done.status, f"warning: {words}" in done.stderr) == (0, True)
+    user_rules(rules_file().read_text() + "  - deny: run_comand*\n  - deny: run_command\n")
+    listed = command(*RULES, "list", "--json").json["rules"]
+    assert [(rule["state"], rule["why"]) for rule in listed] == [
+        ("holds", words),
+        ("holds", ""),
+        ("holds", ""),
+    ]
+    assert words in command(*RULES, "list").stdout.replace("\n", "")
+    found = [finding for finding in command("doctor", "--json").json["checks"] if words in str(finding)]
+    assert len(found) == 1
+    assert f"{rules_file()}:3" in str(found[0])
+
+
+def test_a_name_that_is_near_no_tools_is_warned_of_too(command: Command) -> None:
+    done = command(*RULES, "add", "deny", "zzz", "--json")
+    assert done.json["rule"]["why"].startswith("no built-in tool has this name; ")
+
+
 def test_a_list_with_one_bad_rule_says_what_holds_instead(command: Command) -> None:
     Path("f.txt").write_text("x\n")
     path = user_rules("rules:\n  - deny: run_command\n  - deny: read_workspace_file\n    wher: {}\n")
