@@ -11,6 +11,7 @@ from agentengine_cli import output
 from agentengine_cli.base import Command
 from ksadk.tools.call_log import OUTCOMES
 from ksadk.tools.gateway import ToolGateway
+from ksadk.toolsets.selection import load_builtin_tools
 
 USUAL_LIMIT = 50
 USUAL_TIMES = 5
@@ -105,7 +106,8 @@ def suggest(
 ) -> None:
     """Suggest rules for what you approve again and again, and never deny.
 
-    Nothing is saved. The log holds digests of arguments; the arguments are taken from the requests that are
+    Nothing is saved. Of calls of high risk only exact calls are suggested, and what is about files is for one
+    workspace. The log holds digests of arguments; the arguments are taken from the requests that are
     still kept, and from lines that were written with --audit-args.
 
     \b
@@ -119,7 +121,8 @@ def suggest(
 
     store = ToolGateway().store
     lines = last_lines(DecisionLog(store).directory, None, lambda line: "request" in line).lines
-    kept = {request.id: request.arguments for request in store.list(every=True)}
+    load_builtin_tools()
+    kept = {request.id: request for request in store.list(every=True)}
     found = suggestions.suggest(lines, kept.get, times)
     output.show(
         {

@@ -148,7 +148,12 @@ def notes(found: Suggestions) -> list[str]:
     if found.unknown:
         said.append("--audit-args, or KSADK_TOOL_AUDIT_ARGS=1, keeps arguments in the log")
     said += [
-        f"nothing is suggested for {tool}: a call was denied whose arguments are kept no more"
+        f"{count} approved calls of {tool} are not counted: "
+        "their workspace is not known, or their path leads through a link"
+        for tool, count in found.placeless.items()
+    ]
+    said += [
+        f"nothing is suggested for {tool}: a call was denied, and what it was about is not known"
         for tool in found.held_back
     ]
     return said

@@ -20,6 +20,7 @@ from support import unprivileged
 from ksadk.settings import Settings
 from ksadk.tools.decision_log import DecisionLog
 from ksadk.tools.gateway import ToolGateway
+from ksadk.toolsets.selection import load_builtin_tools
 
 Command = Callable[..., Any]
 WRITE = ("workspace", "write", "docs/a.txt", "--root", ".", "--content")
@@ -298,13 +299,19 @@ def test_ctrl_c_ends_follow(called: None) -> None:
 # Suggestions
 
 
-def answer(tool: str, arguments: dict[str, Any], by: str, outcome: str = "allowed") -> None:
-    """A request that was kept, and the line of what somebody said."""
+def answer(
+    tool: str, arguments: dict[str, Any], by: str, outcome: str = "allowed", root: str | None = None
+) -> None:
+    """A request that was kept, and the line of what somebody said. Its workspace is this directory."""
     from ksadk.tools.approvals import new_request
     from ksadk.tools.registry import Plan, find
 
+    load_builtin_tools()
     store = ToolGateway().store
-    request = new_request(find(tool), arguments, Plan("s", "w", ""), project=str(Path.cwd()))
+    request = new_request(
+        find(tool), arguments, Plan("s", "w", ""), project=str(Path.cwd()),
+        workspace_root=str(Path.cwd()) if root is None else root,
+    )  # fmt: skip
     store.create(request)
     log().append(
         {"event": "decision", "tool": tool, "outcome": outcome, "by": by, "request": request.id,
@@ -318,10 +325,12 @@ def test_what_a_person_approves_again_and_again_is_suggested(command: Command) -
     for _ in range(6):
         answer("delete_workspace_file", {"path": "tmp/x"}, "the person at tty")
         answer("write_workspace_file", {"path": "src/a.py", "content": ""}, "--yes")
-    answer("delete_workspace_file", {"path": "tmp/y"}, "the person at tty", "approval_rejected")
+    answer("delete_workspace_file", {"path": "tmp/x"}, "the person at tty", "approval_rejected")
     shown = command("approvals", "suggest", "--json").json
     (suggestion,) = shown["suggestions"]
-    assert (suggestion["tool"], suggestion["where"]) == ("edit_workspace_file", {"path": "docs/**"})
+    assert (suggestion["tool"], suggestion["where"]) == (
+        "edit_workspace_file", {"path": f"{Path.cwd()}/docs/**"},
+    )  # fmt: skip
     assert (suggestion["approved"], suggestion["denied"]) == (14, 0)
     text = command("approvals", "suggest").stdout
     assert "edit_workspace_file: approved 14 times, denied 0" in text
@@ -345,9 +354,46 @@ def test_a_call_whose_arguments_are_not_kept_is_told_of_and_holds_back(command: 
     assert "nothing is suggested for edit_workspace_file" in ended.stderr
 
 
-def decided(command: Command, call: str) -> str:
+def test_of_high_risk_only_exact_calls_are_suggested(command: Command, tmp_path: Path) -> None:
+    other = tmp_path / "other[1]"
+    other.mkdir()
+    for number in range(6):
+        answer("delete_workspace_file", {"path": f"docs/{number}.md"}, "the person at tty", root=str(other))
+    assert command("approvals", "suggest", "--json").json["suggestions"] == []
+    for _ in range(4):
+        answer("delete_workspace_file", {"path": "docs/0.md"}, "the person at tty", root=str(other))
+    (suggestion,) = command("approvals", "suggest", "--json").json["suggestions"]
+    assert suggestion["where"] == {"path": f"{tmp_path}/other[[]1]/docs/0.md"}
+    rules = Settings.from_env().config_dir() / "rules.yaml"
+    rules.parent.mkdir(parents=True, exist_ok=True)
+    rules.write_text("rules:\n" + suggestion["yaml"])
+    call = "delete_workspace_file path=docs/{}.md"
+    assert decided(command, call.format(0), "--root", str(other)) == "allow"
+    assert decided(command, call.format(1), "--root", str(other)) == "none"
+    assert decided(command, call.format(0), "--root", ".") == "none"
+
+
+def test_workspaces_are_counted_apart_and_an_unknown_one_not_at_all(command: Command, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for root in (*[str(other)] * 3, *[str(Path.cwd())] * 3, *[""] * 6):
+        answer("edit_workspace_file", {"path": "docs/a.md"}, "the person at tty", root=root)
+    ended = command("approvals", "suggest", "--times", "4")
+    assert "Nothing was approved 4 times" in ended.stdout
+    assert "6 approved calls of edit_workspace_file are not counted: their workspace" in ended.stderr
+    shown = command("approvals", "suggest", "--times", "3", "--json").json["suggestions"]
+    assert sorted(s["where"]["path"] for s in shown) == sorted(
+        f"{root}/docs/**" for root in (other, Path.cwd())
+    )
+    answer("edit_workspace_file", {"path": "src/a"}, "me", "approval_rejected", root="")
+    ended = command("approvals", "suggest", "--times", "3")
+    assert "nothing is suggested for edit_workspace_file" in ended.stderr
+    assert "/docs/" not in ended.stdout
+
+
+def decided(command: Command, call: str, *options: str) -> str:
     """What the rules say of a call."""
-    verdict: str = command("approvals", "rules", "test", call, "--json").json["decision"]
+    verdict: str = command("approvals", "rules", "test", call, *options, "--json").json["decision"]
     return verdict
 
 
@@ -374,9 +420,9 @@ def test_a_suggestion_is_a_rule_that_lets_the_like_through_and_nothing_else(
     words[4] = "ask"  # one that allows is saved at a terminal only
     added = command(*words[1:])
     assert added.status == 0, added.stderr
-    assert decided(command, call) == "ask"
-    assert decided(command, other) == "none"
+    assert decided(command, call, "--root", ".") == "ask"
+    assert decided(command, other, "--root", ".") == "none"
     rules = Settings.from_env().config_dir() / "rules.yaml"
     rules.write_text("rules:\n" + suggestion["yaml"])
-    assert decided(command, call) == "allow"
-    assert decided(command, other) == "none"
+    assert decided(command, call, "--root", ".") == "allow"
+    assert decided(command, other, "--root", ".") == "none"
