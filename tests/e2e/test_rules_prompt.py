@@ -105,15 +105,16 @@ def test_words_that_were_meant_for_something_else_save_nothing(terminal: Spawn, 
     assert not rules_file().exists()
 
 
-def test_a_high_risk_call_is_offered_narrow_rules_alone(terminal: Spawn) -> None:
+def test_a_high_risk_call_is_offered_one_rule_alone(terminal: Spawn) -> None:
     Path("d").mkdir()
     Path("d/f.txt").write_text("x\n")
     child = terminal("workspace", "delete", "d/f.txt", "--root", ".", NO_COLOR="1")
     child.expect(QUESTION)
     child.send("a")
     child.expect(WHICH)
-    assert "in d/" in child.before
-    assert "anywhere" not in child.before
+    assert "1 exactly this call" in child.before
+    assert "\n2 " not in child.before
+    assert "in d/" not in child.before
     child.send("b")
     child.expect("approve\\? ")
     child.send("n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from ksadk.runtime_context import workspace_root_scope
 from ksadk.tools.approvals import ApprovalRequest, new_request
 from ksadk.tools.consent import plan_call
-from ksadk.tools.registry import Plan, find
+from ksadk.tools.registry import Plan, RiskLevel, find
 from ksadk.tools.rule_proposals import others, proposals
 from ksadk.toolsets.selection import load_builtin_tools
 
@@ -108,6 +109,18 @@ def test_what_runs_something_is_offered_as_this_one_call_alone(
     assert width == "exactly this call, in this project"
     assert written["project"] == str(Path.cwd())
     assert written["where"].keys() == request.arguments.keys()
+
+
+def test_a_deletion_is_offered_as_this_one_call_alone() -> None:
+    found = offered(asked("delete_workspace_file", path="docs/b.md"))
+    where = {"path": f"{Path.cwd()}/docs/b.md"}
+    assert found == {"exactly this call": {"allow": "delete_workspace_file", "where": where}}
+
+
+@pytest.mark.parametrize("risk", ["high", "critical"])
+def test_of_high_risk_a_call_about_files_is_offered_as_this_one_call_alone(risk: RiskLevel) -> None:
+    request = asked("write_workspace_file", path="docs/b.md", content="x")
+    assert list(offered(replace(request, risk_level=risk))) == ["exactly this call"]
 
 
 def test_a_url_is_offered_as_its_host() -> None:

@@ -45,7 +45,7 @@ def asking_rule(request: ApprovalRequest) -> Rule | None:
 
 def proposals(request: ApprovalRequest) -> list[Proposal]:
     """Rules that would let this call through. None for what cannot be said simply: a long text, a path
-    through a link. Of a call of high risk only narrow ones."""
+    through a link. Of a call of high or critical risk only the one for just this call."""
     with maker_of(request):
         call = _call(request, request.arguments)
         tool = registered(request.tool_name)
@@ -93,7 +93,7 @@ def _written(request: ApprovalRequest, targets: Mapping[str, Target]) -> Iterato
     narrow = request.risk_level in ("high", "critical")
     url = request.arguments.get("url")
     if "path" in targets:
-        yield from _about_paths(request, targets["path"])
+        yield from _about_paths(request, targets["path"], narrow=narrow)
     else:
         project = {"project": os.path.realpath(request.project)}
         exact = {name: _exactly(name, value) for name, value in request.arguments.items()}
@@ -108,7 +108,9 @@ def _written(request: ApprovalRequest, targets: Mapping[str, Target]) -> Iterato
         yield "this tool, anything, anywhere", allow
 
 
-def _about_paths(request: ApprovalRequest, target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
+def _about_paths(
+    request: ApprovalRequest, target: Target, *, narrow: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Widths for files. A path is written from the root of the machine: it is for this workspace alone."""
     allow = {"allow": request.tool_name}
     named = [names[0] for names in target.items]
@@ -116,6 +118,8 @@ def _about_paths(request: ApprovalRequest, target: Target) -> Iterator[tuple[str
     here: Any = files[0] if len(files) == 1 else {"any": files}
     rest = {name: _exactly(name, value) for name, value in request.arguments.items() if name != "path"}
     yield "exactly this call", allow | {"where": {"path": here, **rest}}
+    if narrow:
+        return
     if rest:
         yield (
             "this tool, on this file" if len(files) == 1 else "this tool, on these files",
