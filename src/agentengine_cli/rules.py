@@ -18,11 +18,12 @@ from agentengine_cli.terminal import need_a_person
 from ksadk.errors import KsadkError
 from ksadk.tools import rule_files
 from ksadk.tools.gateway import ToolGateway
-from ksadk.tools.registry import Tool, builtin_tools, registered
+from ksadk.tools.registry import Target, Tool, builtin_tools, registered
 from ksadk.toolsets.selection import load_builtin_tools
 
 if TYPE_CHECKING:
     from ksadk.tools.rule_reader import Entry
+    from ksadk.tools.rules import Call
 
 app = new_group("Rules that decide calls before anyone is asked.")
 
@@ -118,7 +119,7 @@ def test(
         raise typer.BadParameter(str(error), param_hint="CALL") from error
     tool = builtin_tool(name)
     with workspace_scope(root):
-        document = _decided(tool, _filled(tool, texts))
+        document = _decided(tool, _call(tool, texts))
     output.show(document, _as_text)
 
 
@@ -212,13 +213,13 @@ def _no_such_tool(name: str) -> str:
     return f"no built-in tool has this name; {advice}"
 
 
-def _decided(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+def _decided(tool: Tool, call: Call) -> dict[str, Any]:
     """What would be decided about a call, and what would happen in the mode that holds now."""
-    from ksadk.tools.rules import Call, decide_call
+    from ksadk.tools.rules import decide_call
 
     gateway = ToolGateway(approval_mode="strict")
     mode = gateway.approval_mode()
-    rule = decide_call(rule_files.standing_rules(), Call.of(tool, arguments, rule_files.project_text()))
+    rule = decide_call(rule_files.standing_rules(), call)
     verdict = rule.verdict if rule else "none"
     if verdict == "deny":
         outcome = "refused"
@@ -251,15 +252,24 @@ def _as_text(value: Mapping[str, Any]) -> str:
     return output.columns(rows)
 
 
-def _filled(tool: Tool, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of a call as its tool takes them; what was left out is its default, or null."""
+def _call(tool: Tool, texts: Mapping[str, str]) -> Call:
+    """A call of a tool; what was left out is its default, or null where it has none."""
+    from ksadk.tools.rules import Call
+
     properties = tool.parameters.json_schema["properties"]
     unknown = sorted(texts.keys() - properties.keys())
     if unknown:
         raise typer.BadParameter(f"{tool.name} has no argument {unknown[0]!r}", param_hint="CALL")
     given = {name: typed_value(text, properties[name]) for name, text in texts.items()}
-    defaults = {name: shape.get("default") for name, shape in properties.items()}
-    return defaults | given
+    known = {name: shape["default"] for name, shape in properties.items() if "default" in shape} | given
+
+    def targets(_: Mapping[str, Any]) -> Mapping[str, Target]:
+        try:
+            return tool.targets(known) if tool.targets else {}
+        except KeyError:  # what it acts on was left out
+            return {}
+
+    return Call(tool.name, dict.fromkeys(properties) | known, targets, rule_files.project_text())
 
 
 def _condition(item: str) -> tuple[str, Any]:

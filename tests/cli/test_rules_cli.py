@@ -176,6 +176,32 @@ def test_test_says_which_rule_decides_and_what_would_happen(
     assert done["mode"] == mode
 
 
+@pytest.mark.parametrize(
+    ("call", "decision", "line"),
+    [
+        ("delete_workspace_file", "none", 0),
+        ("write_workspace_files", "none", 0),
+        ("list_workspace_files", "none", 0),
+        ("write_workspace_file content=x", "none", 0),
+        ("write_workspace_file path=secret/k", "deny", 2),
+        ("edit_workspace_file", "ask", 4),
+    ],
+)
+def test_test_takes_a_call_whose_arguments_are_left_out(
+    command: Command, call: str, decision: str, line: int
+) -> None:
+    user_rules("rules:\n  - deny: '*'\n    where: {path: secret/**}\n  - ask: edit_*\n")
+    done = command(*RULES, "test", call, "--root", ".", "--json")
+    assert done.status == 0, done.stderr
+    assert (done.json["decision"], done.json["line"]) == (decision, line)
+
+
+def test_test_says_of_a_path_that_leads_out_that_it_does(command: Command) -> None:
+    user_rules("rules:\n  - deny: '*'\n    where: {path: secret/**}\n")
+    done = command(*RULES, "test", "write_workspace_file path=../x", "--root", ".")
+    assert (done.status != 0, "must stay inside" in done.stderr) == (True, True)
+
+
 def test_test_wants_a_call_of_a_tool_that_there_is(command: Command) -> None:
     for call, words in (
         ("", "names its tool"),
