@@ -7,6 +7,7 @@ from typing import Any
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 from ksadk.errors import SettingsError
+from ksadk.masking import without_user_info
 from ksadk.settings import UNREAD, Settings, Variable
 
 app = new_group("Show the settings and where each comes from.")
@@ -44,7 +45,7 @@ def setting(settings: Settings, variable: Variable[Any]) -> dict[str, Any]:
     try:
         value = getattr(settings, variable.field)
     except SettingsError as bad:
-        error = output.without_user_info(bad.message)
+        error = without_user_info(bad.message)
     if variable.field == "tool_approval_mode" and not name:
         value = CLI_APPROVAL_MODE
     return {
@@ -66,7 +67,7 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return output.without_user_info(str(value))
+    return without_user_info(str(value))
 
 
 def _table(settings: list[dict[str, Any]]) -> str:

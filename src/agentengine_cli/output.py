@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -216,11 +215,6 @@ def visible(text: str, *, keep: str = "", escape: Callable[[str], str] = _escape
         else escape(character)
         for character in text
     )
-
-
-def without_user_info(text: str) -> str:
-    """Text without the user and password of the URLs in it."""
-    return re.sub(r"(?<=://)[^/@\s]+(?=@)", "***", text)
 
 
 def columns(rows: Iterable[Sequence[str]], *, width: int | None = None) -> str:

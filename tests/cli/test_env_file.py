@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Run
 
-from agentengine_cli.debug import MASK, masked
 from agentengine_cli.env_file import MAX_BYTES, read_env_file
 from ksadk.errors import KsadkError
+from ksadk.masking import MASK, masker
 from ksadk.settings import Settings, environment_below
 
 
@@ -199,10 +199,10 @@ def test_data_stays_alone_on_stdout_under_debug(agentengine: Run) -> None:
 def test_a_secret_is_replaced_wherever_it_stands(secret: str, before: str, after: str) -> None:
     environ = {"OPENAI_API_KEY": secret}
     for written in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
-        shown = masked(f"{before}{written}{after}", environ)
+        shown = masker(environ)(f"{before}{written}{after}")
         assert len(secret) < 3 or secret not in shown.replace(MASK, "\0")
 
 
 def test_a_setting_that_is_no_secret_is_not_replaced() -> None:
     names = {name for variable in Settings.variables() if not variable.secret for name in variable.names}
-    assert masked("the word", dict.fromkeys(names, "word")) == "the word"
+    assert masker(dict.fromkeys(names, "word"))("the word") == "the word"

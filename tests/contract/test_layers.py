@@ -14,12 +14,15 @@ FILES = sorted(SRC.rglob("*.py"))
 
 LAYERS = (
     {"ksadk.errors"},
-    {"ksadk.settings", "ksadk.runtime_context", "ksadk.sessions", "ksadk.config_file", "ksadk.project_files"},
+    {
+        "ksadk.settings", "ksadk.runtime_context", "ksadk.sessions", "ksadk.config_file",
+        "ksadk.project_files", "ksadk.masking",
+    },
     {"ksadk.workspace", "ksadk.web", "ksadk.sandbox", "ksadk.skills", "ksadk.a2a"},
     {"ksadk.tools", "ksadk.mcp_runtime"},
     {"ksadk.toolsets", "ksadk.runs"},
     {"agentengine_cli"},
-)
+)  # fmt: skip
 """From the bottom to the top."""
 
 ENGINES = LAYERS[2]

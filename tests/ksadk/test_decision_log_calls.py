@@ -250,6 +250,25 @@ def test_secrets_are_never_in_the_log(risky: Recorder, monkeypatch: pytest.Monke
     assert lines_of(risky)[0]["arguments"]["path"] == "key=<secret>;"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "path", "kept"),
+    [
+        ("GITHUB_TOKEN", "ghp_hunter2", "t=ghp_hunter2", "t=<secret>"),
+        ("DATABASE_DSN", "pg://me:hunter2@db/x", "password hunter2", "password <secret>"),
+        ("E2B_API_KEY", "hunter 2/", "https://x/?k=hunter%202/", "https://x/?k=<secret>"),
+        ("APP_SECRET", '{"a": "hunter2"}', "hunter2", "<secret>"),
+        ("MY_PASSWORD", "h2!", "h2!", "<secret>"),
+        ("UNRELATED", "x", "https://me:hunter2@example.com/", "https://***@example.com/"),
+    ],
+)
+def test_the_log_hides_what_debug_hides(
+    risky: Recorder, monkeypatch: pytest.MonkeyPatch, name: str, value: str, path: str, kept: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    risky.call(risky.gateway("off", audit_args=True), path=path)
+    assert lines_of(risky)[0]["arguments"]["path"] == kept
+
+
 def test_long_arguments_are_left_out_and_long_names_cut(risky: Recorder) -> None:
     risky.call(risky.gateway("off", audit_args=True), path="x" * 100_000)
     decision = lines_of(risky)[0]

@@ -30,9 +30,6 @@ MAX_TEXT = 1000
 MAX_ARGUMENTS = 64 * 1024
 """Characters of the JSON of arguments that a line may hold; longer ones are left out."""
 
-SHORTEST_SECRET = 4
-SECRET = "<secret>"
-
 OUTCOMES = (
     "allowed", "approved", "denied_by_rule", "approval_rejected", "approval_expired", "approval_required",
     "not_started",
@@ -151,7 +148,9 @@ class CallRecord:
             if size > MAX_ARGUMENTS:
                 told["arguments_left_out"] = size
             else:
-                told["arguments"] = _without(_secrets(), arguments)
+                from ksadk.masking import masker
+
+                told["arguments"] = _without(masker(Settings.from_env().given()), arguments)
         return told
 
     def _write(self, fields: Mapping[str, Any]) -> None:
@@ -211,19 +210,10 @@ def rule_words(rule: Rule) -> str:
     return f"{rule.verdict} {rule.tool}" + (f" at {rule.place}" if rule.place else "")
 
 
-def _secrets() -> list[str]:
-    """The values of the secret variables that are set, the longest first."""
-    settings = Settings.from_env()
-    values = (getattr(settings, v.field) for v in Settings.variables() if v.secret)
-    return sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True)
-
-
-def _without(secrets: list[str], value: Any) -> Any:
-    """A plain value in which none of the secrets is."""
+def _without(masked: Callable[[str], str], value: Any) -> Any:
+    """A plain value in which no text has a secret."""
     if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, SECRET)
-        return value
+        return masked(value)
     if isinstance(value, dict):
-        return {_without(secrets, name): _without(secrets, item) for name, item in value.items()}
-    return [_without(secrets, item) for item in value] if isinstance(value, list) else value
+        return {masked(name): _without(masked, item) for name, item in value.items()}
+    return [_without(masked, item) for item in value] if isinstance(value, list) else value
