@@ -135,10 +135,11 @@ def remove(
     """
     from ksadk.tools.rule_edits import remove_rule
 
-    rules, broken = every_rule()
-    if broken:
-        raise KsadkError(broken[0], code="invalid_rules", hint="Mend the file first.")
+    entries, broken = _entries()
+    rules = _documents(entries)
     found = next((rule for rule in rules if which in (str(rule["index"]), _place(rule))), None)
+    if broken and (found is None or found["source"] == "project"):  # it may be in the file that is broken
+        raise KsadkError(broken[0], code="invalid_rules", hint="Mend the file first.")
     if found is None:
         raise KsadkError(
             f"there is no rule {which}",
@@ -153,24 +154,33 @@ def remove(
         )
     if found["verdict"] != "allow":
         need_a_person("remove a rule that denies or asks")
-    remove_rule(found["line"])
+    remove_rule(entries[found["index"] - 1][0])
     output.show({"ok": True, "removed": found}, lambda _: f"removed {_place(found)}\n")
 
 
 def every_rule() -> tuple[list[dict[str, Any]], list[str]]:
     """Every rule as `--json` prints it, and what is wrong with files that cannot be read at all."""
+    entries, broken = _entries()
+    return _documents(entries), broken
+
+
+def _entries() -> tuple[list[tuple[Entry, bool]], list[str]]:
+    """Every rule, the user's first, and whether it counts where it allows; and as above."""
     from ksadk.tools.rule_reader import InvalidRules
 
     load_builtin_tools()  # so that a slip in an argument's name is seen
-    rules: list[dict[str, Any]] = []
+    entries: list[tuple[Entry, bool]] = []
     broken = []
     for file, trusted in rule_files.rule_files():
         if isinstance(file, InvalidRules):
             broken.append(file.message)
-            continue
-        for entry in file.entries:
-            rules.append(document(entry, len(rules) + 1, trusted=trusted))
-    return rules, broken
+        else:
+            entries += [(entry, trusted) for entry in file.entries]
+    return entries, broken
+
+
+def _documents(entries: list[tuple[Entry, bool]]) -> list[dict[str, Any]]:
+    return [document(entry, index, trusted=trusted) for index, (entry, trusted) in enumerate(entries, 1)]
 
 
 def document(entry: Entry, index: int, *, trusted: bool) -> dict[str, Any]:

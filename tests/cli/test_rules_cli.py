@@ -241,6 +241,36 @@ def test_a_rule_of_the_project_is_not_removed_here(command: Command) -> None:
     assert (done.status, "belongs to the project" in done.stderr) == (1, True)
 
 
+def test_a_broken_file_of_the_project_does_not_keep_a_rule_of_the_user(command: Command) -> None:
+    path = user_rules("rules:\n  - allow: a\n")
+    Path("agentengine.yaml").write_text("approval: [\n")
+    assert command(*RULES, "remove", "2").status == 2
+    assert command(*RULES, "remove", "1").status == 0
+    assert "allow: a" not in path.read_text()
+
+
+def test_a_broken_file_of_the_user_is_named_whatever_is_to_be_removed(command: Command) -> None:
+    path = user_rules("rules: [\n")
+    Path("agentengine.yaml").write_text("approval: {rules: [{deny: a}]}\n")
+    done = command(*RULES, "remove", "1")
+    assert (done.status, f"{path}:2: not YAML" in done.stderr) == (2, True)
+
+
+def test_a_rule_that_takes_anothers_place_meanwhile_is_not_removed(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = user_rules("rules:\n  - deny: a\n")
+
+    def slow_person() -> bool:
+        path.write_text("rules:\n  - deny: b\n")
+        return True
+
+    monkeypatch.setattr("agentengine_cli.terminal.at_terminal", slow_person)
+    done = command(*RULES, "remove", "1")
+    assert (done.status, "has changed or is gone" in done.stderr) == (1, True)
+    assert "deny: b" in path.read_text()
+
+
 def test_trust_needs_a_terminal_and_no_tool(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("agentengine.yaml").write_text("approval: {rules: [{allow: '*'}]}\n")
     assert command("trust").status == 6

@@ -40,6 +40,11 @@ def entries(text: str) -> tuple[Entry, ...]:
     return read_rules("rules.yaml", text.encode(), "user").entries
 
 
+def entries_now() -> tuple[Entry, ...]:
+    """The rules of the user's file, which are read as they are now."""
+    return read_rules(str(rules_file()), rules_file().read_bytes(), "user").entries
+
+
 def one(text: str) -> Entry:
     [entry] = entries("rules:\n  - " + text + "\n")
     return entry
@@ -380,9 +385,9 @@ def test_only_the_lines_of_a_rule_go_with_it() -> None:
         "rules:\n  # one\n  - deny: a\n    reason: |\n      long\n      words\n\n"
         "  # two\n  - ask: b\n  # end\n"
     )
-    assert remove_rule(3).tool == "a"
+    remove_rule(entries_now()[0])
     assert path.read_text() == "rules:\n  # one\n\n  # two\n  - ask: b\n  # end\n"
-    remove_rule(5)
+    remove_rule(entries_now()[0])
     assert entries(path.read_text()) == ()
     add_rule({"deny": "c"})
     assert [entry.tool for entry in entries(path.read_text())] == ["c"]
@@ -390,15 +395,31 @@ def test_only_the_lines_of_a_rule_go_with_it() -> None:
 
 def test_a_rule_in_a_flow_list_is_removed_too() -> None:
     path = user_rules("rules: [{deny: a}, {ask: b}]\n")
-    remove_rule(1)
-    assert [entry.tool for entry in entries(path.read_text())] == ["b"]
+    first, second = entries_now()
+    remove_rule(second)
+    assert [entry.tool for entry in entries(path.read_text())] == ["a"]
+    remove_rule(first)
+    assert entries_now() == ()
 
 
-def test_removing_what_is_not_there_says_so() -> None:
-    user_rules("rules:\n  - deny: a\n")
+@pytest.mark.parametrize(
+    "now",
+    [
+        "rules: []\n",
+        "rules:\n  - deny: b\n    where: {path: x}\n",
+        "rules:\n  - ask: a\n    where: {path: x}\n",
+        "rules:\n  - deny: a\n    where: {path: y}\n",
+        "rules:\n  - deny: a\n    where: {path: x}\n    reason: why\n",
+        "rules:\n  - deny: b\n  - deny: a\n    where: {path: x}\n",
+    ],
+)
+def test_a_rule_that_has_changed_since_it_was_shown_is_not_removed(now: str) -> None:
+    path = user_rules("rules:\n  - deny: a\n    where: {path: x}\n")
+    [shown] = entries_now()
+    path.write_text(now)
     with pytest.raises(KsadkError) as caught:
-        remove_rule(7)
-    assert caught.value.code == "unknown_rule"
+        remove_rule(shown)
+    assert (caught.value.code, path.read_text()) == ("unknown_rule", now)
 
 
 def test_rules_saved_by_several_processes_at_once_are_all_kept() -> None:

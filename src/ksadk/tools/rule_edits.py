@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +43,25 @@ def add_rule(written: Mapping[str, Any]) -> tuple[Entry, bool]:
         return new, True
 
 
-def remove_rule(line: int) -> Entry:
-    """Remove the rule at a line of the user's file; returns it. Raises `unknown_rule`."""
+def remove_rule(shown: Entry) -> None:
+    """Remove a rule of the user's file; `unknown_rule` where it is no longer there as it was read."""
     path = user_file()
     with _locked(path):
         data = read_bytes(path) if os.path.lexists(path) else b""
         before = read_rules(path, data, "user")
-        at = next((number for number, entry in enumerate(before.entries) if entry.line == line), None)
+        wanted = replace(shown, rule=None)
+        now = enumerate(replace(entry, rule=None) for entry in before.entries)
+        at = next((number for number, entry in now if entry == wanted), None)
         if at is None:
-            raise KsadkError(f"no rule begins at {path}:{line}", code="unknown_rule")
+            raise KsadkError(
+                f"the rule at {path}:{shown.line} has changed or is gone; nothing was removed",
+                code="unknown_rule",
+                hint="agentengine approvals rules list shows what is there now.",
+            )
         rest = (*before.entries[:at], *before.entries[at + 1 :])
         text = _without(data, at)
         _check_kept(rest, read_rules(path, text.encode(), "user").entries, path)
         _replace(path, text)
-        return before.entries[at]
 
 
 def rule_text(written: Mapping[str, Any]) -> str:
