@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,27 @@ def unprivileged() -> list[str]:
     if shutil.which("setpriv") is None:
         pytest.skip("root reads everything, and there is no setpriv to take that from it")
     return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[None]:
+    """A disk of 1 MiB at a directory. Skips the test where none can be mounted."""
+    place.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a disk can be mounted by root only, and not in every container")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Fill a disk to the last byte; returns the file that does."""
+    with (place / "filling").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+    return place / "filling"

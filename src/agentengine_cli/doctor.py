@@ -59,8 +59,8 @@ class Finding(NamedTuple):
 def doctor() -> None:
     """Find out what is wrong with this installation. Ends with 1 when something is.
 
-    Looks at Python, other programs, variables, the approval mode, rule files and the store. Nothing is
-    changed, no service is contacted, and no value of a secret is shown.
+    Looks at Python, other programs, variables, the approval mode, rule files, what is trusted, the store and
+    the decision log. Nothing is changed, no service is contacted, and no value of a secret is shown.
 
     \b
     Example:
@@ -222,6 +222,22 @@ def _store(_settings: Settings) -> Iterator[Finding]:
     yield Finding("store", "ok", f"{file}, {len(store.list())} requests wait")
 
 
+def _decision_log(_settings: Settings) -> Iterator[Finding]:
+    from ksadk.tools.decision_log import DecisionLog
+    from ksadk.tools.gateway import ToolGateway
+
+    log = DecisionLog(ToolGateway().store)
+    lines = log.check()
+    found = f"{log.path}, {lines} lines" if lines else f"{log.path}, made when it is first needed"
+    yield Finding("decision log", "ok", found)
+
+
+def _trust(_settings: Settings) -> Iterator[Finding]:
+    from ksadk.tools.trust import trusted
+
+    yield Finding("trust", "ok", f"projects that are trusted: {len(trusted())}")
+
+
 def _private(path: Path) -> Iterator[Finding]:
     """What is wrong with who may read and write a place of the user's own."""
     found = path.lstat()
@@ -272,8 +288,8 @@ def _completion(_settings: Settings) -> Iterator[Finding]:
 
 
 CHECKS = (
-    _python, _package, _programs, _settings, _services, _approval_mode, _rule_files, _store, _terminal,
-    _locale, _completion,
+    _python, _package, _programs, _settings, _services, _approval_mode, _rule_files, _trust, _store,
+    _decision_log, _terminal, _locale, _completion,
 )  # fmt: skip
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Run
+from support import Run, fill, small_disk, unprivileged
 
 from ksadk.settings import Settings
 
@@ -133,6 +134,68 @@ def test_a_store_that_others_may_use_is_a_fault(place: str, agentengine: Run, tm
     assert fault["state"] == "fault"
     subprocess.run(["sh", "-c", fault["fix"]], check=True)
     assert [check["state"] for check in checks(agentengine("doctor", "--json"))["store"]] == ["ok"]
+
+
+def spoilt_log(state: Path, how: str) -> None:
+    """A decision log, of one call, that the next cannot use."""
+    log = state / "log/decisions.jsonl"
+    if how == "no line fits":
+        database = sqlite3.connect(state / "approvals.sqlite3")
+        database.execute("DROP TABLE log_head")
+        database.close()
+        return
+    log.unlink()
+    if how == "a directory":
+        log.mkdir()
+    elif how == "a link":
+        log.symlink_to("/dev/full")
+    elif how == "a FIFO":
+        os.mkfifo(log)
+    else:
+        log.parent.rmdir()
+        log.parent.write_text("")
+
+
+@pytest.mark.parametrize("how", ["a directory", "a link", "a FIFO", "a file above", "no line fits"])
+def test_a_decision_log_that_cannot_be_used_is_a_fault(how: str, agentengine: Run, tmp_path: Path) -> None:
+    write = ("workspace", "write", "a", "--content", "x", "--root", ".", "--yes", "--overwrite")
+    assert agentengine(*write).returncode == 0
+    assert checks(agentengine("doctor", "--json"))["decision log"][0]["state"] == "ok"
+    spoilt_log(tmp_path / STATE, how)
+    assert agentengine(*write).returncode == 8
+    [fault] = checks(agentengine("doctor", "--json"))["decision log"]
+    assert (fault["state"], bool(fault["fix"])) == ("fault", True)
+    assert agentengine(*write).returncode == 8, "nothing was mended or made by looking"
+
+
+def test_a_log_that_the_user_may_not_write_is_a_fault(agentengine: Run, tmp_path: Path) -> None:
+    agentengine("workspace", "write", "a", "--content", "x", "--root", ".", "--yes")
+    (tmp_path / STATE / "log/decisions.jsonl").chmod(0o400)
+    done = subprocess.run(
+        [*unprivileged(), sys.executable, "-m", "agentengine_cli", "doctor", "--json"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    [fault] = checks(done)["decision log"]
+    assert (fault["state"], "Permission denied" in fault["found"]) == ("fault", True)
+
+
+def test_a_full_disk_is_a_fault(agentengine: Run, tmp_path: Path) -> None:
+    state = tmp_path / STATE
+    with small_disk(state):
+        assert checks(agentengine("doctor", "--json"))["decision log"][0]["state"] == "ok"
+        fill(state)
+        [fault] = checks(agentengine("doctor", "--json"))["decision log"]
+    assert (fault["state"], "No space left" in fault["found"]) == ("fault", True)
+    assert "room on its disk" in fault["fix"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"version": 1}', '{"version": 99, "projects": []}'])
+def test_a_damaged_record_of_trust_is_a_fault(text: str, agentengine: Run, tmp_path: Path) -> None:
+    assert checks(agentengine("doctor", "--json"))["trust"][0]["state"] == "ok"
+    (tmp_path / STATE).mkdir(parents=True)
+    (tmp_path / STATE / "trust.json").write_text(text)
+    [fault] = checks(agentengine("doctor", "--json"))["trust"]
+    assert (fault["state"], "trust.json" in fault["found"], bool(fault["fix"])) == ("fault", True, True)
 
 
 def test_no_home_is_a_fault_and_no_crash(agentengine: Run) -> None:

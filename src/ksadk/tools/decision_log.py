@@ -35,6 +35,9 @@ from ksadk.tools.log_lines import (
 ROTATION_BYTES = 16 * 1024 * 1024
 """The size from which on a file is put aside and the next one begun."""
 
+LEAST_ROOM = 256 * 1024
+"""Bytes that a disk must have free for a line, and for the store's journal meanwhile."""
+
 _MAX_TAIL = 4 * 1024 * 1024
 """How much behind the last known line is looked through for lines to adopt."""
 
@@ -71,12 +74,30 @@ class DecisionLog:
             try:
                 head = self._write(db, recorded, fields)
             except OSError as error:
-                raise LogUnavailable(
-                    f"the decision log {self.path} cannot be written: {error.strerror}",
-                    hint="See to that file, its directory and the room on its disk.",
-                ) from error
+                raise self._unwritable(error) from error
             _save_head(db, head)
         return head.lines
+
+    def check(self) -> int:
+        """Find out whether a line could be written, without writing or making anything; returns how many
+        lines are known. Raises `log_unavailable`."""
+        try:
+            _require_room(self.directory)
+            if os.path.lexists(self.path):
+                with _opened(self.path, os.O_RDWR):
+                    pass
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if not self._store.path.exists():
+            return 0
+        with self._store.transaction() as db:
+            return (read_head(db) or Head()).lines
+
+    def _unwritable(self, error: OSError) -> LogUnavailable:
+        return LogUnavailable(
+            f"the decision log {self.path} cannot be written: {error.strerror}",
+            hint="See to that file, its directory and the room on its disk.",
+        )
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         """What is kept beside the files; nobody writes to the log meanwhile."""
@@ -158,11 +179,27 @@ def _begin_file(db: sqlite3.Connection, head: Head) -> Head:
     return Head(head.lines, 0, head.hash, head.lines + 1)
 
 
+def _require_room(directory: Path) -> None:
+    """Raise the error that making a file in a directory, or in the first one above it that is there, and
+    writing a line into it would end with."""
+    while not os.path.lexists(directory):
+        directory = directory.parent
+    if not directory.is_dir():
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    disk = os.statvfs(directory)
+    if disk.f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    blocks = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+    if (disk.f_blocks and blocks * disk.f_frsize < LEAST_ROOM) or (disk.f_files and not disk.f_ffree):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _opened(path: Path, kind: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
     """The current file, to be read and appended to; made where there is none."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.open(path, flags, 0o600)
+    file = os.open(path, kind | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
