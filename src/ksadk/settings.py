@@ -76,6 +76,14 @@ def path(value: str) -> Path:
         raise ValueError(str(error)) from error
 
 
+def absolute_path(value: str) -> Path:
+    """What would be looked for in the current directory, which may be a stranger's, is refused."""
+    found = path(value)
+    if not found.is_absolute():
+        raise ValueError("an absolute path is expected")
+    return found
+
+
 def words(value: str) -> tuple[str, ...]:
     return tuple(word for word in (part.strip() for part in value.split(",")) if word)
 
@@ -230,11 +238,11 @@ class Settings:
         help="Where a session keeps its files; .agentengine/ui in the project if unset.",
     )  # fmt: skip
     state_home = Variable[Path | None](
-        "XDG_STATE_HOME", read=path, default=None,
+        "XDG_STATE_HOME", read=absolute_path, default=None,
         help="The base of the user's state: approval requests and decisions (~/.local/state if unset).",
     )  # fmt: skip
     config_home = Variable[Path | None](
-        "XDG_CONFIG_HOME", read=path, default=None,
+        "XDG_CONFIG_HOME", read=absolute_path, default=None,
         help="The base of the user's configuration (~/.config if unset).",
     )  # fmt: skip
 
@@ -563,9 +571,12 @@ _config_dirs: dict[tuple[str | None, str | None], str] = {}
 
 def _home(instead: str) -> Path:
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError as error:
         raise SettingsError(f"there is no home directory: {error}", hint=f"Set HOME or {instead}.") from error
+    if not home.is_absolute():
+        raise SettingsError(f"HOME is {str(home)!r}, not an absolute path", hint=f"Set HOME or {instead}.")
+    return home
 
 
 UNREAD = frozenset({

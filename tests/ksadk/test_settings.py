@@ -142,3 +142,17 @@ def test_state_and_configuration_follow_xdg(tmp_path: Path) -> None:
     assert chosen.config_dir() == tmp_path / "c" / "agentengine"
     assert Settings.from_env({}).state_dir() == Path.home() / ".local" / "state" / "agentengine"
     assert Settings.from_env({}).config_dir() == Path.home() / ".config" / "agentengine"
+
+
+@pytest.mark.parametrize("environ", [{"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "cfg"}, {"HOME": "home"}])
+def test_the_users_own_files_are_never_looked_for_in_the_current_directory(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings.from_env()
+    for find in (settings.state_dir, settings.config_dir, settings.config_dir_text):
+        with pytest.raises(SettingsError, match="absolute"):
+            find()

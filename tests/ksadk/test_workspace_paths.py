@@ -334,3 +334,21 @@ def test_a_session_directory_inside_the_workspace_is_closed(
     ]  # fmt: skip
     assert locate(sessions / "workspace", "f").relative == "f"
     assert locate(sessions / "accounts/a/workspace", "f").relative == "f"
+
+
+@pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "XDG_CONFIG_HOME"])
+def test_a_file_of_the_programs_that_is_kept_elsewhere_is_closed_there_too(
+    variable: str, tmp_path: Path
+) -> None:
+    """Rules may be a link into a collection, and the collection may be a workspace."""
+    root = (tmp_path / "dotfiles").resolve()
+    root.mkdir()
+    (root / "rules.yaml").write_text("rules: []\n")
+    own = Path(os.environ[variable]) / "agentengine"
+    own.mkdir(parents=True)
+    (own / "rules.yaml").symlink_to(root / "rules.yaml")
+    with pytest.raises(WorkspaceError) as refused:
+        locate(root, "rules.yaml")
+    assert refused.value.code == "protected_path"
+    assert locate(root, "other.yaml").shown == "other.yaml"
+    assert "rules.yaml" not in {entry.path for entry in Walk(root).entries(root, recursive=True)}

@@ -135,10 +135,20 @@ def check_written_together(places: Iterable[Place]) -> None:
             )  # fmt: skip
 
 
+def _links_in(directory: Path) -> list[Path]:
+    """Links among the program's own files, which may be kept somewhere else: in a collection, say."""
+    try:
+        with os.scandir(directory) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_symlink()]
+    except OSError:
+        return []
+
+
 def own_directories(root: Path) -> tuple[Path, ...]:
     """Where this program keeps approvals, rules and sessions: closed to its tools in any workspace."""
     settings = Settings.from_env()
     own = [settings.state_dir(), settings.config_dir(), root / PRIVATE]
+    own += [link for directory in own[:2] for link in _links_in(directory)]
     if settings.ui_dir is not None:
         sessions = Path(os.path.realpath(settings.ui_dir))
         if sessions == root:
