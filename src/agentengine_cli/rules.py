@@ -23,7 +23,7 @@ from ksadk.toolsets.selection import load_builtin_tools
 
 if TYPE_CHECKING:
     from ksadk.tools.rule_reader import Entry
-    from ksadk.tools.rules import Call
+    from ksadk.tools.rules import Call, Rule
 
 app = new_group("Rules that decide calls before anyone is asked.")
 
@@ -244,6 +244,7 @@ def _decided(tool: Tool, call: Call) -> dict[str, Any]:
         "file": rule.file if rule else "",
         "line": rule.line if rule else 0,
         "reason": rule.reason if rule else "",
+        "text": _written(rule) if rule else "",
         "mode": mode,
         "outcome": outcome,
     }
@@ -259,7 +260,19 @@ def _as_text(value: Mapping[str, Any]) -> str:
     if value["reason"]:
         rows.append(("reason", output.visible(value["reason"])))
     rows.append((f"in mode {value['mode']}", value["outcome"]))
-    return output.columns(rows)
+    text = "".join(f"    {output.visible(line)}\n" for line in value["text"].splitlines())
+    return output.columns(rows) + text
+
+
+def _written(rule: Rule) -> str:
+    """A rule as YAML; of one that is bad, what could be read of it. Empty where it is gone meanwhile."""
+    from ksadk.tools.rule_edits import rule_text
+
+    entry = next((entry for entry, _ in _entries()[0] if entry.rule == rule), None)
+    if entry is None or entry.verdict is None:
+        return ""
+    more = {key: getattr(entry, key) for key in ("where", "reason", "expires", "project")}
+    return rule_text({entry.verdict: entry.tool} | {key: value for key, value in more.items() if value})
 
 
 def _call(tool: Tool, texts: Mapping[str, str]) -> Call:

@@ -202,6 +202,33 @@ def test_test_says_of_a_path_that_leads_out_that_it_does(command: Command) -> No
     assert (done.status != 0, "must stay inside" in done.stderr) == (True, True)
 
 
+def test_test_shows_the_rule_that_decides(command: Command) -> None:
+    written = (
+        "- deny: edit_workspace_file\n  where:\n    path: docs/**\n    old_text:\n      regex: s+\n"
+        f"  reason: docs stay\n  expires: '2031-01-01'\n  project: {Path.cwd()}\n"
+    )
+    user_rules(f"rules:\n- deny: x\n{written}")
+    call = (*RULES, "test", "edit_workspace_file path=docs/a old_text=s", "--root", ".")
+    shown = command(*call, "--json").json["text"]
+    assert shown == written
+    assert command(*call).stdout.endswith("".join(f"    {line}\n" for line in shown.splitlines()))
+    none = command(*RULES, "test", "workspace_status", "--root", ".", "--json")
+    assert none.json["text"] == ""
+
+
+def test_test_shows_the_right_one_of_rules_that_share_a_line(command: Command) -> None:
+    user_rules("rules: [{deny: 'w*', where: {path: {regex: a}}}, {deny: 'w*', where: {path: {regex: b}}}]\n")
+    done = command(*RULES, "test", "write_workspace_file path=b", "--root", ".", "--json")
+    assert "regex: b\n" in done.json["text"]
+
+
+def test_test_shows_what_could_be_read_of_a_bad_rule(command: Command) -> None:
+    user_rules("rules:\n  - deny: workspace_status\n    wher: {}\n")
+    done = command(*RULES, "test", "workspace_status", "--root", ".", "--json").json
+    assert done["text"] == "- deny: workspace_status\n"
+    assert "unknown key 'wher'" in done["reason"]
+
+
 def test_test_wants_a_call_of_a_tool_that_there_is(command: Command) -> None:
     for call, words in (
         ("", "names its tool"),

@@ -14,7 +14,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -167,7 +167,7 @@ class Domain:
 @dataclass(frozen=True)
 class Regex:
     pattern: str
-    compiled: Any
+    compiled: Any = field(compare=False)
     whole = False
 
     def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:  # noqa: ARG002  # as any condition
