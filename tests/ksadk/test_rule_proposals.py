@@ -88,9 +88,25 @@ def test_a_long_text_is_not_repeated_in_a_rule() -> None:
     assert "this tool, on this file" in found
 
 
-def test_a_path_through_a_link_is_offered_no_rule_about_the_path() -> None:
+def test_a_path_through_a_link_is_offered_by_both_its_names() -> None:
+    here = Path.cwd()
     found = offered(asked("write_workspace_file", path="link/b.md", content="x"))
-    assert list(found) == ["this tool, anything, anywhere"]
+    both = {"any": [f"{here}/link/b.md", f"{here}/docs/b.md"]}
+    assert found["exactly this call"]["where"]["path"] == both
+    assert found["this tool, in link/ and docs/"]["where"] == {
+        "path": {"any": [f"{here}/link/**", f"{here}/docs/**"]}
+    }
+
+
+@pytest.mark.parametrize("name", ["*", "read?", "a[b]c"])
+def test_a_name_that_would_be_read_as_a_pattern_is_offered_no_rule(name: str) -> None:
+    request = asked("write_workspace_file", path="docs/b.md", content="x")
+    assert proposals(replace(request, tool_name=name)) == []
+
+
+def test_a_url_whose_host_would_be_read_as_a_pattern_is_offered_no_host() -> None:
+    widths = offered(asked("web_fetch", url="https://*.com/x"))
+    assert not any("for" in width for width in widths)
 
 
 @pytest.mark.parametrize(

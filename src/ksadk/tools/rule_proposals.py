@@ -44,8 +44,11 @@ def asking_rule(request: ApprovalRequest) -> Rule | None:
 
 
 def proposals(request: ApprovalRequest) -> list[Proposal]:
-    """Rules that would let this call through. None for what cannot be said simply: a long text, a path
-    through a link. Of a call of high or critical risk only the one for just this call."""
+    """Rules that would let this call through. None for what cannot be said simply: a long text, or a tool
+    whose name would be read as a pattern. Of a call of high or critical risk only the one for just this
+    call."""
+    if any(character in "*?[" for character in request.tool_name):
+        return []
     with maker_of(request):
         call = _call(request, request.arguments)
         tool = registered(request.tool_name)
@@ -99,8 +102,8 @@ def _written(request: ApprovalRequest, targets: Mapping[str, Target]) -> Iterato
         exact = {name: _exactly(name, value) for name, value in request.arguments.items()}
         where: dict[str, Any] = {"where": exact} if exact else {}
         yield "exactly this call, in this project", allow | where | project
-        if isinstance(url, str) and not narrow and len({host for host, _ in hosts_of(url)}) == 1:
-            host = next(iter(hosts_of(url)))[0]
+        hosts = {host for host, _ in hosts_of(url)} if isinstance(url, str) and not narrow else set()
+        if len(hosts) == 1 and "*" not in (host := hosts.pop()):
             yield f"this tool for {host}", allow | {"where": {"url": host}}
         if exact and not narrow:
             yield "this tool, anything, in this project", allow | project
@@ -114,21 +117,29 @@ def _about_paths(
     """Widths for files. A path is written from the root of the machine: it is for this workspace alone."""
     allow = {"allow": request.tool_name}
     named = [names[0] for names in target.items]
-    files = [_literal(posixpath.join(target.root, name)) for name in named]
-    here: Any = files[0] if len(files) == 1 else {"any": files}
+    real = [names[-1] for names in target.items]  # where a link on the way leads
+    files = list(dict.fromkeys(_literal(posixpath.join(target.root, name)) for name in [*named, *real]))
+    here = _one_or_any(files)
     rest = {name: _exactly(name, value) for name, value in request.arguments.items() if name != "path"}
     yield "exactly this call", allow | {"where": {"path": here, **rest}}
     if narrow:
         return
     if rest:
         yield (
-            "this tool, on this file" if len(files) == 1 else "this tool, on these files",
+            "this tool, on this file" if len(named) == 1 else "this tool, on these files",
             (allow | {"where": {"path": here}}),
         )
-    directory = posixpath.commonpath([posixpath.dirname(name) for name in named])
-    inside = _literal(posixpath.join(target.root, directory).rstrip("/"))
-    width = f"this tool, in {directory}/" if directory else "this tool, in this workspace"
-    yield width, allow | {"where": {"path": f"{inside}/**"}}
+    directories = list(
+        dict.fromkeys(posixpath.commonpath(list(map(posixpath.dirname, names))) for names in (named, real))
+    )
+    inside = [_literal(posixpath.join(target.root, name).rstrip("/")) + "/**" for name in directories]
+    shown = " and ".join(f"{name}/" for name in directories)
+    width = f"this tool, in {shown}" if all(directories) else "this tool, in this workspace"
+    yield width, allow | {"where": {"path": _one_or_any(inside)}}
+
+
+def _one_or_any(patterns: list[str]) -> Any:
+    return patterns[0] if len(patterns) == 1 else {"any": patterns}
 
 
 def _exactly(name: str, value: Any) -> Any:
