@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,31 @@ def test_a_damaged_file_trusts_nothing_and_says_so(text: str) -> None:
         trust.trusted()
     with pytest.raises(trust.TrustUnavailable):
         trust.trust(".", "agentengine.yaml", "d1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"since": "q"},
+        {"since": True},
+        {"since": None},
+        {"since": -1},
+        {"since": 1e300},
+        {"since": float("nan")},
+        {"directory": ["/"]},
+        {"directory": 1},
+        {"file": 1},
+        {"digest": {}},
+    ],
+)
+def test_a_value_of_the_wrong_type_is_damage_too(change: dict[str, Any]) -> None:
+    trust.trust(".", "agentengine.yaml", "d1")
+    kept = json.loads(kept_file().read_text())
+    kept["projects"].append({**kept["projects"][0], **change})
+    kept_file().write_text(json.dumps(kept))
+    assert not trust.is_trusted(".", "d1")
+    with pytest.raises(trust.TrustUnavailable, match="damaged"):
+        trust.trusted()
 
 
 def test_a_state_directory_that_cannot_be_made_is_an_error_with_its_name() -> None:

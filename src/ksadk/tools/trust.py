@@ -23,6 +23,8 @@ from ksadk.settings import Settings
 from ksadk.tools.rule_reader import Entry, read_rules
 
 _VERSION = 1
+_LATEST = 253_402_300_800.0
+"""The end of the year 9999, in seconds since the epoch: no later time has a date."""
 
 
 class TrustUnavailable(KsadkError):
@@ -159,9 +161,20 @@ def _from_json(kept: Any, path: Path) -> dict[str, Trust]:
     if isinstance(kept, dict) and isinstance(kept.get("version"), int) and kept["version"] > _VERSION:
         raise _unavailable(path, "it was written by a newer version of this program")
     try:
-        return {item["directory"]: Trust(**item) for item in kept["projects"]}
+        every = [Trust(**item) for item in kept["projects"]]
     except (TypeError, KeyError) as error:
         raise _unavailable(path, "it is damaged") from error
+    if not all(map(_is_whole, every)):
+        raise _unavailable(path, "it is damaged")
+    return {item.directory: item for item in every}
+
+
+def _is_whole(item: Trust) -> bool:
+    """Whether what a file holds of a project is of the right types, and a time that there can be."""
+    texts = (item.directory, item.file, item.digest)
+    if not all(isinstance(text, str) for text in texts) or type(item.since) not in (int, float):
+        return False
+    return 0 <= item.since < _LATEST
 
 
 def _keep(every: dict[str, Trust]) -> None:
