@@ -16,11 +16,13 @@ from recorder import Asked, Recorder, refused
 from support import unprivileged
 
 from ksadk.errors import KsadkError
+from ksadk.runtime_context import workspace_root_scope
 from ksadk.settings import Settings
 from ksadk.tools import rule_files, trust
 from ksadk.tools.approvals import ApprovalRequest, Decision
 from ksadk.tools.rule_edits import add_rule, remove_rule, rule_text
 from ksadk.tools.rule_reader import Entry, InvalidRules, RuleFile, read_rules
+from ksadk.toolsets.selection import load_builtin_tools
 
 HOSTILE = "approval: {rules: [&a {deny: x, where: {p: *a}}]}\n"
 
@@ -150,6 +152,37 @@ def test_a_bad_rule_is_told_of_and_what_should_tighten_does(
 )
 def test_self_tests_that_hold_leave_the_rule_as_it_is(tests: str) -> None:
     assert one(f"allow: edit\n    where: {{path: docs/**}}\n    {tests}").problem == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("deny: write_*\n    where: {path: docs/**}\n    match: [{CALL}]", ""),
+        ("allow: write_*\n    where: {path: docs/**}\n    match: [{CALL}]", ""),
+        ("deny: write_*\n    where: {path: docs/**}\n    not_match: [{CALL}]", "it matches"),
+        ("deny: write_*\n    where: {path: src/**}\n    not_match: [{CALL}]", ""),
+        ("deny: write_*\n    where: {path: src/**}\n    match: [{CALL}]", "it does not match"),
+        ("deny: write_*\n    where: {path: /p/docs/**}\n    project: /p\n    match: [{CALL}]", ""),
+        ("deny: write_*\n    where: {path: /p/docs/**}\n    not_match: [{CALL}]", ""),
+        ("deny: read_*\n    where: {path: docs/**}\n    match: [read_workspace_file path=/docs/a]", ""),
+        ("deny: read_*\n    where: {path: /p/**}\n    match: [read_workspace_file path=/p/a]", ""),
+        ("deny: read_*\n    where: {path: docs/**}\n    not_match: [read_workspace_file path=../a]", ""),
+        ("deny: read_*\n    where: {path: docs/**}\n    not_match: [read_workspace_file]", ""),
+    ],
+)
+def test_a_self_test_is_about_the_files_that_the_tool_finds_in_a_call(rule: str, problem: str) -> None:
+    load_builtin_tools()
+    call = "{tool: write_workspace_files, arguments: {files: [{path: docs/a, content: x}]}}"
+    found = one(rule.replace("{CALL}", call)).problem
+    assert (problem in found) if problem else found == ""
+
+
+def test_a_self_test_is_not_about_the_links_of_a_workspace() -> None:
+    load_builtin_tools()
+    Path("src").symlink_to("docs")
+    rule = "deny: read_*\n    where: {path: docs/**}\n    not_match: [read_workspace_file path=src/a]"
+    with workspace_root_scope(Path.cwd()):
+        assert one(rule).problem == ""
 
 
 def test_a_self_test_reads_a_value_as_text_or_as_json() -> None:
@@ -378,6 +411,15 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
     add_rule({"deny": "b"})
     assert rules_file().is_symlink()
     assert "deny: b" in real.read_text()
+
+
+def test_a_fifo_for_a_file_is_an_error_and_nobody_waits_for_it() -> None:
+    rules_file().parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(rules_file())
+    with pytest.raises(InvalidRules, match=r"rules\.yaml: cannot be read: it is no file"):
+        rule_files.read_bytes(str(rules_file()))
+    with pytest.raises(InvalidRules, match=r"rules\.yaml: cannot be read: it is no file"):
+        add_rule({"deny": "x"})
 
 
 def test_only_the_lines_of_a_rule_go_with_it() -> None:
