@@ -177,6 +177,17 @@ def test_a_self_test_is_about_the_files_that_the_tool_finds_in_a_call(rule: str,
     assert (problem in found) if problem else found == ""
 
 
+def test_a_self_test_is_made_again_when_its_tool_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_builtin_tools()
+    call = "{tool: write_workspace_files, arguments: {files: [{path: docs/a, content: x}]}}"
+    user_rules(f"rules:\n  - deny: write_*\n    where: {{path: docs/**}}\n    match: [{call}]\n")
+    monkeypatch.setattr(rule_files, "YOUNG_SECONDS", 0)
+    with monkeypatch.context() as before:
+        before.setattr("ksadk.tools.registry._builtin", {})
+        assert _only_file().entries[0].problem
+    assert _only_file().entries[0].problem == ""
+
+
 def test_a_self_test_is_not_about_the_links_of_a_workspace() -> None:
     load_builtin_tools()
     Path("src").symlink_to("docs")

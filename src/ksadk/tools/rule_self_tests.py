@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ksadk.errors import KsadkError
+from ksadk.runtime_context import workspace_root_scope
+from ksadk.tools.registry import Target, Tool, registered
 from ksadk.tools.rule_conditions import BadRule
 from ksadk.tools.rules import Call, Rule
 
@@ -29,10 +34,42 @@ def _readings(written: Any, project: str) -> list[Call]:
         arguments = written.get("arguments", {})
         if not isinstance(arguments, dict):
             raise BadRule("the arguments of a call are keys and values")
-        return [Call(written["tool"], arguments, project=project, complete=False)]
+        return _calls(written["tool"], [arguments], project)
     tool, texts = read_call(written)
     typed = {name: _typed(text) for name, text in texts.items()}
-    return [Call(tool, values, project=project, complete=False) for values in (texts, typed)]
+    return _calls(tool, [texts, typed], project)
+
+
+def _calls(name: str, readings: Iterable[dict[str, Any]], project: str) -> list[Call]:
+    """The calls that may be meant: with arguments as they are, and with what the tool finds in them."""
+    calls = []
+    tool = registered(name)
+    for arguments in readings:
+        calls.append(Call(name, arguments, project=project, complete=False))
+        found = _targets(tool, arguments, project) if tool is not None else {}
+        if found:
+            calls.append(Call(name, arguments, partial(_given, found), project, complete=False))
+    return calls
+
+
+def _targets(tool: Tool, arguments: Mapping[str, Any], project: str) -> dict[str, Target]:
+    """What a call acts on, as named. What the links of this machine lead to must not decide about a test: it
+    would hold in one workspace and fail in the next."""
+    if tool.targets is None:
+        return {}
+    try:
+        with workspace_root_scope(Path("/")):
+            targets = tool.targets(arguments)
+    except (KeyError, KsadkError):  # the test leaves out what it acts on, or names what no call reaches
+        return {}
+    return {
+        name: Target(target.kind, tuple(names[:1] for names in target.items), project or target.root)
+        for name, target in targets.items()
+    }
+
+
+def _given(found: Mapping[str, Target], _: Mapping[str, Any]) -> Mapping[str, Target]:
+    return found
 
 
 def read_call(written: Any) -> tuple[str, dict[str, str]]:
