@@ -270,11 +270,13 @@ class _Reader:
         if self._nodes > MAX_NODES:
             raise BadRule(f"the rules of this file hold more than {MAX_NODES:,} values")
         if node.id == "mapping":
-            items = [(self._value(key), self._value(value)) for key, value in node.value]
-            value = dict(items)
-            if len(value) < len(items) or not all(isinstance(key, str) for key in value):
-                raise BadRule("a key is no text, or is given twice")
-            return value
+            members: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = self._value(key_node)
+                if not isinstance(key, str) or key in members:
+                    raise BadRule("a key is no text, or is given twice")
+                members[key] = self._value(value_node)
+            return members
         if node.id == "sequence":
             return [self._value(item) for item in node.value]
         return _scalar(node)
