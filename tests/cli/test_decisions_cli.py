@@ -8,6 +8,7 @@ import resource
 import select
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import unprivileged
+from support import fill, small_disk, unprivileged
 
 from ksadk.settings import Settings
 from ksadk.tools.decision_log import DecisionLog
@@ -24,6 +25,9 @@ from ksadk.toolsets.selection import load_builtin_tools
 
 Command = Callable[..., Any]
 WRITE = ("workspace", "write", "docs/a.txt", "--root", ".", "--content")
+LONG = "x" * 60_000
+LONG_WRITE = (*WRITE, LONG, "--yes", "--audit-args")
+"""A call whose line is long, too."""
 
 
 def log() -> DecisionLog:
@@ -196,19 +200,63 @@ def test_a_home_that_is_a_file_keeps_a_call_that_needs_approval_from_starting(
     assert "decision log" in ended.json["warning"]
 
 
-def test_a_full_disk_keeps_a_call_that_needs_approval_from_starting(called: None) -> None:
+def long_log(command: Command) -> None:
+    """A log that is longer than the store, whose file has room inside for another long request."""
+    for _ in range(6):
+        assert command(*LONG_WRITE).status == 0
+        store = sqlite3.connect(ToolGateway().store.path)
+        with store:
+            store.execute("DELETE FROM requests")
+        store.close()
+    assert command(*WRITE, "one", "--yes").status == 0
+    assert log().path.stat().st_size > ToolGateway().store.path.stat().st_size
+
+
+def is_refused(command: Command, status: int, stderr: str) -> None:
+    """A call ended with 8 and without effect, and the chain is whole."""
+    assert status == 8, stderr
+    assert "cannot be" in stderr
+    assert Path("docs/a.txt").read_text() == "one"
+    assert command("approvals", "verify").status == 0
+
+
+def test_a_log_that_may_not_grow_keeps_a_call_that_needs_approval_from_starting(command: Command) -> None:
+    """As on a full disk, where none can be mounted: a part of the line fits."""
+    long_log(command)
     size = log().path.stat().st_size
 
     def no_room() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, size + 100))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
 
     ended = subprocess.run(
-        [sys.executable, "-m", "agentengine_cli", *WRITE, "three", "--yes"],
+        [sys.executable, "-m", "agentengine_cli", *LONG_WRITE],
         capture_output=True, text=True, preexec_fn=no_room, timeout=30,
     )  # fmt: skip
-    assert ended.returncode == 8, ended.stderr
-    assert "cannot be" in ended.stderr
-    assert Path("docs/a.txt").read_text() == "one"
+    is_refused(command, ended.returncode, ended.stderr)
+    assert ended.stderr.startswith("error: the decision log ")
+    assert log().path.stat().st_size == size
+    assert command(*LONG_WRITE).status == 0
+    assert command("approvals", "verify").status == 0
+
+
+def test_a_full_disk_keeps_a_call_that_needs_approval_from_starting(command: Command) -> None:
+    """To the last byte, and then with a page more each time, until there is room for all of it."""
+    state = ToolGateway().store.path.parent
+    with small_disk(state):
+        assert command(*WRITE, "one", "--yes").status == 0
+        filling = fill(state)
+        full = filling.stat().st_size
+        for left in range(0, full, 4096):
+            os.truncate(filling, full - left)
+            ended = command(*WRITE, "two", "--yes")
+            if ended.status == 0:
+                break
+            is_refused(command, ended.status, ended.stderr)
+        assert left > 0, "it was full at first"
+        assert Path("docs/a.txt").read_text() == "two"
+        filling.unlink()
+        assert command(*WRITE, "three", "--yes").status == 0
+        assert command("approvals", "verify").status == 0
 
 
 def as_a_plain_user(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
