@@ -19,17 +19,23 @@ SHORTEST_PART = 4
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DSN|COOKIE|AUTH", re.IGNORECASE)
 
+# A value goes up to the next `&`, whatever is in it. A part of a query without `=` is a value. What is
+# replaced already stays as it is.
+_VALUE = re.compile(rf"([?&](?:[^=&?#]*=)?+)(?!{MASK}(?:[&#]|$))[^&#]+")
+_FRAGMENT = re.compile(rf"#(?!{MASK}$).+")
+
 
 def masker(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """What takes the secrets of an environment out of a text, and the user and password of any URL."""
+    """What takes the secrets of an environment out of a text, and what may be secret in any URL."""
     secrets = sorted(_secrets(environ), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, secrets)) if secrets else r"(?!)")
     return lambda text: without_user_info(pattern.sub(MASK, text))
 
 
 def without_user_info(text: str) -> str:
-    """Text without the user and password of the URLs in it."""
-    return re.sub(r"(?<=://)[^/@\s]+(?=@)", "***", text)
+    """Text without the user and password, the values of the query and the fragment of the URLs in it."""
+    text = re.sub(r"(?<=://)[^/@\s]+(?=@)", "***", text)
+    return re.sub(r"(?<=://)\S+", lambda url: _FRAGMENT.sub("#***", _VALUE.sub(r"\1***", url[0])), text)
 
 
 def _secrets(environ: Mapping[str, str]) -> set[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from support import Run
 
+from ksadk.masking import without_user_info
 from ksadk.settings import UNREAD, Settings
 
 VARIABLES = list(Settings.variables())
@@ -53,6 +55,34 @@ def test_a_password_in_a_url_is_not_shown(agentengine: Run) -> None:
     done = agentengine("config", "show", OPENAI_BASE_URL="https://me:hunter2@api.example.com/v1")
     assert "https://***@api.example.com/v1" in done.stdout
     assert "hunter2" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://h/v1?api_key=hunter2", "https://h/v1?api_key=***"),
+        ("https://h/v1?a=hunter2&b=hunter2=hunter2", "https://h/v1?a=***&b=***"),
+        ("https://h/v1?hunter2", "https://h/v1?***"),
+        ("https://h/v1?a=&b=hunter2?c='hunter2'", "https://h/v1?a=&b=***"),
+        ("https://h/v1#hunter2?a=hunter2", "https://h/v1#***"),
+        ("https://me:hunter2@h?a=hunter2#a=hunter2", "https://***@h?a=***#***"),
+        ("https://h/v1?", "https://h/v1?"),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_values_in_the_query_and_the_fragment_of_a_url_are_not_shown(
+    agentengine: Run, address: str, shown: str, form: str
+) -> None:
+    done = agentengine("--debug", "config", "show", "-o", form, OPENAI_BASE_URL=address)
+    assert shown in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_hostile_text_is_masked_in_linear_time() -> None:
+    for text in ("?", "&", "=", "?=", "#", "?a=<secret>", "://", "://?="):
+        begun = time.process_time()
+        without_user_info("https://h" + text * 50_000)
+        assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.field)

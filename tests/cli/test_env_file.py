@@ -148,7 +148,8 @@ SECRETS = {
 
 @pytest.mark.parametrize("from_file", [False, True])
 def test_debug_tells_causes_and_surroundings_without_a_secret(agentengine: Run, from_file: bool) -> None:
-    given = {**SECRETS, "OPENAI_BASE_URL": "https://me:hunter2@api.example.com", "MODEL_NAME": "m1"}
+    address = "https://me:hunter2@api.example.com/v1?key=hunter2&hunter2#hunter2"
+    given = {**SECRETS, "OPENAI_BASE_URL": address, "MODEL_NAME": "m1"}
     first = ["--debug"]
     if from_file:
         Path("vars").write_text("".join(f"{name}={json.dumps(text)}\n" for name, text in given.items()))
