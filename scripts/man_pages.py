@@ -54,7 +54,13 @@ _ENVIRONMENT = (
 )
 _FILES = (
     ".TP\n\\fI~/.local/state/agentengine/approvals.sqlite3\\fR\n"
-    "Approval requests, readable by the user only; \\fBXDG_STATE_HOME\\fR moves it.\n"
+    "Approval requests, readable by the user only; \\fBXDG_STATE_HOME\\fR moves it and what is beside it.\n"
+    ".TP\n\\fI~/.local/state/agentengine/log/decisions.jsonl\\fR\n"
+    "The decision log; older files of it are beside it.\n"
+    ".TP\n\\fI~/.local/state/agentengine/trust.json\\fR\n"
+    "Which projects are trusted.\n"
+    ".TP\n\\fI~/.config/agentengine/rules.yaml\\fR\n"
+    "Your rules; \\fBXDG_CONFIG_HOME\\fR moves it.\n"
 )
 
 

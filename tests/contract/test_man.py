@@ -50,6 +50,21 @@ def test_groff_formats_each_page_without_a_warning() -> None:
         assert (done.returncode, done.stderr) == (0, ""), page.name
 
 
+def test_the_files_of_the_user_are_named() -> None:
+    from ksadk.tools.decision_log import DecisionLog
+    from ksadk.tools.gateway import ToolGateway
+    from ksadk.tools.rule_files import FILE_NAME
+    from ksadk.tools.trust import trust
+
+    store = ToolGateway().store
+    trust(str(Path.cwd()), "agentengine.yaml", "")
+    DecisionLog(store).append({})
+    made = {path for path in store.path.parent.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    files = (MAN / "agentengine.1").read_text().partition(".SH FILES")[2].partition(".SH ")[0]
+    named = {Path(name).name for name in re.findall(r"/agentengine/(\S+)\\fR", files)}
+    assert named == {FILE_NAME, *(path.name for path in made)}
+
+
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
 def test_the_page_of_tools_call_says_what_the_command_takes() -> None:
     text = rendered(MAN / "agentengine-tools-call.1")
