@@ -18,3 +18,41 @@ def test_a_key_that_is_no_text_makes_a_bad_rule(key: str) -> None:
     assert "a key is no text" in bad.problem
     assert bad.rule is not None
     assert (bad.rule.verdict, bad.rule.tool) == ("deny", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("deny: a\n    deny: b", ("deny", "*")),
+        ("deny: a\n    deny: a", ("deny", "a")),
+        ("deny: a\n    ask: b", ("deny", "*")),
+        ("ask: a\n    reason: r\n    ask: b", ("ask", "*")),
+        ("allow: a\n    reason: r\n    deny: b", ("deny", "b")),
+        ("DENY: x", ("deny", "x")),
+        ("Deny: x\n    allow: y", ("deny", "x")),
+        ("[deny, x]", ("deny", "x")),
+        ("[deny x]", ("deny", "x")),
+        ("[{deny: x}]", ("deny", "x")),
+        ("- deny: x\n    - deny: y", ("deny", "*")),
+        ("[deny, x, y]", ("deny", "*")),
+        ("DENY x", ("deny", "x")),
+        ("denny x", ("deny", "x")),
+        ("{allow: read_*, denny: write_*}", ("deny", "write_*")),
+        ("{denny: write_*, allow: read_*}", ("deny", "write_*")),
+        ("{disallow: x}", ("deny", "x")),
+        ("{deny x: }", ("deny", "*")),
+        ("{rule: {deny: x}}", ("deny", "x")),
+        ("{<<: {deny: x}, where: {a: b}}", ("deny", "x")),
+        ("{allow: x, ? {a: b} : c}", None),
+        ("{tool: x, where: {deny: y}}", None),
+        ("[allow, x]", None),
+        ("&a [*a]", None),
+        ("{Allow: x}", None),
+    ],
+)
+def test_a_bad_rule_does_the_strictest_that_it_may_have_meant(
+    text: str, instead: tuple[str, str] | None
+) -> None:
+    bad = one(text)
+    assert bad.problem
+    assert (bad.rule and (bad.rule.verdict, bad.rule.tool)) == instead

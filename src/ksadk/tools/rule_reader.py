@@ -28,6 +28,11 @@ MAX_NODES = 50_000
 MEND = "Mend the file: until then no call is made that its rules could be about."
 
 _KEYS = (*VERDICTS, "where", "reason", "expires", "project", "match", "not_match")
+_MEAN_DENY = ("disallow", "forbid", "block", "refuse", "reject", "denied")
+_MAX_NEAR = 12
+"""Characters of a key that may be a verdict with a slip in it."""
+_MAX_DEPTH = 200
+"""Lists and mappings of a bad rule that are looked through for what it means."""
 _TOOL = re.compile(r"[\w.:/*?-]{1,200}")
 
 
@@ -171,6 +176,7 @@ class _Reader:
         except RecursionError:
             problem, rule = "it is nested too deeply", None
         if problem:
+            draft.verdict, draft.tool = _meant(node)
             rule = self._in_its_place(draft, problem)
         return Entry(
             self._source, self._path, draft.line, draft.verdict, draft.tool, draft.where, draft.reason,
@@ -195,9 +201,10 @@ class _Reader:
 
     def _read(self, node: Any, draft: _Draft) -> None:
         if node.id != "mapping":
-            self._guess(node, draft)
             raise BadRule("a rule has keys and values, such as deny: run_command")
-        members = {str(key.value): value for key, value in node.value}
+        if any(key.id != "scalar" for key, _ in node.value):
+            raise BadRule("a key is no text, or is given twice")
+        members = {key.value: value for key, value in node.value}
         self._verdict(members, draft)
         if len(members) < len(node.value):
             raise BadRule("a key is given twice")
@@ -225,27 +232,19 @@ class _Reader:
 
     def _verdict(self, members: Mapping[str, Any], draft: _Draft) -> None:
         found = [verdict for verdict in VERDICTS if verdict in members]
-        near = {word: key for key in members for word in difflib.get_close_matches(key[:64], VERDICTS, 1)}
-        meant = found or [verdict for verdict in VERDICTS if verdict in near]
-        if not meant:
-            raise BadRule("it has none of deny, ask and allow")
-        draft.verdict = meant[0]
-        if not found:  # the key that is nearly one of them is told of as unknown
-            draft.tool = _tool_in(members[near[meant[0]]])
-            return
+        if not found:
+            near = next(((key, word) for key in members if (word := _verdict_near(key))), None)
+            raise BadRule(
+                f"unknown key {near[0][:80]!r}; did you mean {near[1]}?" if near
+                else "it has none of deny, ask and allow"
+            )  # fmt: skip
+        draft.verdict = found[0]
         tool = self._value(members[found[0]])
         if not isinstance(tool, str) or not _TOOL.fullmatch(tool):
             raise BadRule(f"{found[0]} takes the name of a tool, or a pattern with * and ?")
         draft.tool = tool
         if len(found) > 1:
             raise BadRule(f"it has both {found[0]} and {found[1]}")
-
-    def _guess(self, node: Any, draft: _Draft) -> None:
-        """What a rule of the wrong shape seems to be about: `- deny run_command`."""
-        words = str(node.value).replace(":", " ").split() if node.id == "scalar" else []
-        if words and words[0] in VERDICTS:
-            draft.verdict = words[0]
-            draft.tool = words[1] if len(words) == 2 and _TOOL.fullmatch(words[1]) else ""
 
     def _where(self, node: Any, draft: _Draft) -> None:
         if node is None:
@@ -282,9 +281,58 @@ class _Reader:
         return _scalar(node)
 
 
+def _meant(node: Any) -> tuple[Verdict | None, str]:
+    """What a bad rule seems to be: the strictest verdict in it or near, and the one tool that it would have
+    tightened; no tool, which then stands for all, where there are several or none."""
+    found = _seeming(node, set())
+    verdict = min((verdict for verdict, _ in found), key=VERDICTS.index, default=None)
+    tools = {tool for each, tool in found if verdict == "allow" or each != "allow"}
+    return verdict, tools.pop() if len(tools) == 1 else ""
+
+
+def _seeming(node: Any, seen: set[int]) -> list[tuple[Verdict, str]]:
+    """Verdicts, each with its tool, in a node of any shape: `- deny x`, `- [deny, x]`, `- DENY: x`."""
+    if id(node) in seen or len(seen) > _MAX_DEPTH:
+        return []
+    seen.add(id(node))
+    if node.id == "scalar":
+        return _in_words(node.value.replace(":", " ").split())
+    if node.id == "sequence":
+        words = [item.value for item in node.value if item.id == "scalar"]
+        spread = [pair for item in node.value if item.id != "scalar" for pair in _seeming(item, seen)]
+        return _in_words(" ".join(words).replace(":", " ").split()) + spread
+    found = []
+    for key, value in node.value:
+        words = key.value.split() if key.id == "scalar" else []
+        verdict = _verdict_near(words[0]) if words else None
+        if verdict is not None:
+            found.append((verdict, _tool_in(value) if len(words) == 1 else ""))
+    inner = [value for key, value in node.value if key.id != "scalar" or key.value not in _KEYS]
+    return found or [pair for value in inner if value.id != "scalar" for pair in _seeming(value, seen)]
+
+
+def _in_words(words: list[str]) -> list[tuple[Verdict, str]]:
+    verdict = _verdict_near(words[0]) if words else None
+    if verdict is None:
+        return []
+    return [(verdict, words[1] if len(words) == 2 and _TOOL.fullmatch(words[1]) else "")]
+
+
+def _verdict_near(word: str) -> Verdict | None:
+    """The verdict that a key is, in letters of any size, or nearly is."""
+    word = word.strip().lower()
+    if word in _KEYS:
+        return next((verdict for verdict in VERDICTS if verdict == word), None)
+    if word in _MEAN_DENY:
+        return "deny"
+    near = difflib.get_close_matches(word, VERDICTS, 1) if len(word) <= _MAX_NEAR else []
+    return next((verdict for verdict in VERDICTS if verdict in near), None)
+
+
 def _tool_in(node: Any) -> str:
     """The tool that a node names; empty where it names none, which then stands for all."""
-    return str(node.value) if node.id == "scalar" and _TOOL.fullmatch(str(node.value)) else ""
+    is_text = node.id == "scalar" and node.tag.endswith(":str")
+    return node.value if is_text and _TOOL.fullmatch(node.value) else ""
 
 
 def _scalar(node: Any) -> Any:
