@@ -32,6 +32,10 @@ class BadRule(ValueError):
 _DOMAIN = re.compile(r"(?:\*|(?:\*\.)?[^\s*/@:?#\[\]\\]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
+_WILD = re.compile(r"[*?[]")
+_ESCAPED = re.compile(r"\[([*?[])\]")
+
+
 @dataclass(frozen=True)
 class Subject:
     """What a condition is held against: the things that a call acts on, each with its names.
@@ -206,7 +210,7 @@ def glob_fits(pattern: str, name: Any, subject: Subject, tightening: bool) -> bo
     """Whether a path fits a glob. A pattern that begins with / is about the whole path on this machine.
 
     A pattern without a slash means a file in the root itself; one that tightens means that name anywhere, and
-    takes capitals for small letters, as some file systems do.
+    takes capitals for small letters, as some file systems do, and a whole path with its links followed too.
     """
     if not isinstance(name, str):
         return tightening
@@ -215,12 +219,35 @@ def glob_fits(pattern: str, name: Any, subject: Subject, tightening: bool) -> bo
         if not subject.root:
             return tightening
         name = posixpath.join(subject.root, name) if name != "." else subject.root
+    if _text_fits(pattern, name, tightening):
+        return True
+    return tightening and absolute and any(_text_fits(led, name, True) for led in _where_it_leads(pattern))
+
+
+def _text_fits(pattern: str, name: str, tightening: bool) -> bool:
     if tightening:
         pattern, name = _folded(pattern), _folded(name)
         if "/" not in pattern and name_matches(pattern, name.rpartition("/")[2]):
             return True
     names = name.split("/") if name != "." else ["."]
     return path_matches(_segments(pattern, tightening), names)
+
+
+def _where_it_leads(pattern: str) -> set[str]:
+    """An absolute pattern with the links followed that stand before its first wildcard: all of them, and
+    all but the last name, which may be the link that a call is about."""
+    plain = [_ESCAPED.sub(r"\1", part) for part in pattern.split("/")]
+    literal = next(
+        (at for at, part in enumerate(pattern.split("/")) if _WILD.search(_ESCAPED.sub("", part))), len(plain)
+    )
+    rest = pattern.split("/")[literal:]
+    before, last = "/".join(plain[: literal - 1]) or "/", plain[literal - 1]
+    places = {
+        os.path.realpath("/".join(plain[:literal]) or "/"),
+        posixpath.join(os.path.realpath(before), last),
+    }
+    escaped = {_WILD.sub(r"[\g<0>]", place.rstrip("/")) for place in places}
+    return {"/".join((place, *rest)) for place in escaped} - {pattern}
 
 
 @functools.lru_cache(maxsize=1024)
