@@ -172,8 +172,8 @@ def write_down(command: Command) -> None:
     log = DecisionLog(ToolGateway().store)
     log.path.write_bytes(log.path.read_bytes() + b"{")
     log.append({
-        "event": "decision", "tool": "edit_workspace_file", "outcome": "allowed", "by": "me",
-        "request": "appr_1", "project": "/p", "arguments": {"path": "a/b"},
+        "event": "decision", "tool": "run_command", "outcome": "allowed", "by": "me",
+        "request": "appr_1", "project": "/p", "arguments": {"command": "make"},
     })  # fmt: skip
 
 
