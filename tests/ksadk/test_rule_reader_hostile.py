@@ -56,3 +56,34 @@ def test_a_bad_rule_does_the_strictest_that_it_may_have_meant(
     bad = one(text)
     assert bad.problem
     assert (bad.rule and (bad.rule.verdict, bad.rule.tool)) == instead
+
+
+@pytest.mark.parametrize("value", ["", "null", "1", "{any: [a, null]}", "{any: [null]}"])
+@pytest.mark.parametrize("argument", ["path", "url"])
+def test_an_empty_path_or_url_makes_a_bad_rule(argument: str, value: str) -> None:
+    bad = one(f"deny: x\n    where:\n      {argument}: {value}")
+    assert "a text is expected" in bad.problem
+    assert bad.rule is not None
+    assert (bad.rule.tool, bad.rule.where) == ("x", {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "given", "allows", "denies"),
+    [
+        ("{any: [{equals: [1, 2]}, a]}", ["a", "a"], True, True),
+        ("{any: [{equals: [1, 2]}, a]}", ["a", "b"], False, True),
+        ("{any: [{equals: [1, 2]}, a, b]}", ["a", "b"], True, True),
+        ("{any: [{equals: [1, 2]}, a]}", [1, 2], True, True),
+        ("{any: [{equals: [1, 2]}, a]}", [1], False, False),
+        ("{any: [{any: [{equals: [1, 2]}, a]}, b]}", ["a", "b"], True, True),
+        ("{any: [{equals: [1, 2]}, {equals: []}]}", [], True, True),
+        ("{any: [{equals: [1, 2]}]}", [1, 2], True, True),
+    ],
+)
+def test_each_member_of_any_is_judged_in_its_own_way(
+    condition: str, given: list[object], allows: bool, denies: bool
+) -> None:
+    for verdict, wanted in (("allow", allows), ("deny", denies)):
+        entry = one(f"{verdict}: x\n    where: {{items: {condition}}}")
+        assert entry.rule is not None
+        assert entry.rule.matches("x", {"items": given}) is wanted, verdict

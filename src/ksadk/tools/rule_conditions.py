@@ -49,6 +49,15 @@ class Subject:
     root: str = ""
 
 
+def alternatives(condition: Condition) -> list[Condition]:
+    """Conditions of which one must hold: those that a list is held against as it is, and the rest as one."""
+    if not isinstance(condition, AnyOf):
+        return [condition]
+    members = [part for member in condition.conditions for part in alternatives(member)]
+    rest = tuple(member for member in members if not member.whole)
+    return [*(member for member in members if member.whole), *([AnyOf(rest)] if rest else [])]
+
+
 class Condition(Protocol):
     """One condition of a rule."""
 
@@ -109,6 +118,8 @@ def _compiled(argument: str, pattern: str) -> Any:
 
 
 def _read_plain(argument: str, value: Any) -> Condition:
+    if argument in ("path", "url") and not isinstance(value, str):
+        raise BadRule(f"{argument}: a text is expected, in quotes where it is a number")
     if isinstance(value, str) and argument == "path":
         return Plain(value, glob=_checked_glob(argument, value))
     if isinstance(value, str) and argument == "url":
@@ -187,9 +198,7 @@ class Regex:
 class AnyOf:
     conditions: tuple[Condition, ...]
 
-    @property
-    def whole(self) -> bool:
-        return any(condition.whole for condition in self.conditions)
+    whole = False
 
     def fits(self, name: Any, subject: Subject, tightening: bool) -> bool:
         return any(condition.fits(name, subject, tightening) for condition in self.conditions)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ksadk.errors import KsadkError
 from ksadk.tools.registry import Target, Tool
-from ksadk.tools.rule_conditions import Condition, Subject, clean_path, holds, same
+from ksadk.tools.rule_conditions import Condition, Subject, alternatives, clean_path, holds, same
 
 Verdict = Literal["deny", "ask", "allow"]
 VERDICTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
@@ -73,6 +73,9 @@ class Rule:
         ) and all(self._holds(name, condition, call) for name, condition in self.where.items())
 
     def _holds(self, name: str, condition: Condition, call: Call) -> bool:
+        return any(self._fits(name, part, call) for part in alternatives(condition))
+
+    def _fits(self, name: str, condition: Condition, call: Call) -> bool:
         tightening = self.verdict != "allow"
         subject = call.subject(name, whole=condition.whole)
         if subject is None:  # the tool has no such argument: a slip in a rule for just this tool fails closed
