@@ -87,3 +87,26 @@ def test_each_member_of_any_is_judged_in_its_own_way(
         entry = one(f"{verdict}: x\n    where: {{items: {condition}}}")
         assert entry.rule is not None
         assert entry.rule.matches("x", {"items": given}) is wanted, verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "allows", "denies"),
+    [
+        ("true", True, True, True),
+        ("true", "true", False, True),
+        ("1", "1", False, True),
+        ("1", 1, True, True),
+        ("1", 1.0, True, True),
+        ("'true'", "true", True, True),
+        ("'true'", True, False, False),
+        ("null", "null", False, True),
+        ("{any: [true, 1]}", "true", False, True),
+    ],
+)
+def test_the_text_of_a_value_is_denied_with_it_and_not_allowed(
+    value: str, given: object, allows: bool, denies: bool
+) -> None:
+    for verdict, wanted in (("allow", allows), ("deny", denies)):
+        entry = one(f"{verdict}: x\n    where: {{content: {value}}}")
+        assert entry.rule is not None
+        assert entry.rule.matches("x", {"content": given}) is wanted, verdict

@@ -144,7 +144,9 @@ class Plain:
             return glob_fits(self.glob, name, subject, tightening)
         if subject.kind == "url" and self.domain is not None:
             return domain_fits(self.domain, name, tightening)
-        return same(self.value, name) or (not isinstance(self.value, str) and name == json.dumps(self.value))
+        if same(self.value, name):
+            return True
+        return tightening and not isinstance(self.value, str) and name == json.dumps(self.value)
 
 
 @dataclass(frozen=True)
