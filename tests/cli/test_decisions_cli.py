@@ -388,6 +388,15 @@ def test_what_a_person_approves_again_and_again_is_suggested(command: Command) -
     assert "Nothing was approved 15 times" in command("approvals", "suggest", "--times", "15").stdout
 
 
+@pytest.mark.parametrize("denied", ["docs/private/key", "docs/a/b/c.md", "docs/no.md"])
+def test_a_directory_in_which_something_was_denied_is_not_suggested(command: Command, denied: str) -> None:
+    for number in range(6):
+        answer("write_workspace_file", {"path": f"docs/{number}.md", "content": ""}, "the person at tty")
+    assert len(command("approvals", "suggest", "--json").json["suggestions"]) == 1
+    answer("write_workspace_file", {"path": denied, "content": ""}, "me", "approval_rejected")
+    assert command("approvals", "suggest", "--json").json["suggestions"] == []
+
+
 def test_a_call_whose_arguments_are_not_kept_is_told_of_and_holds_back(command: Command) -> None:
     for number in range(6):
         answer("edit_workspace_file", {"path": f"docs/{number}.md"}, "the person at tty")

@@ -110,10 +110,22 @@ def suggest(lines: Iterable[Mapping[str, Any]], request_of: RequestOf, at_least:
         else:
             approved[tool, project, where] += 1
     for (tool, project, where), count in sorted(approved.items(), key=lambda item: -item[1]):
+        rule = json.loads(where)
         clear = (tool, project, where) not in denied and tool not in suggestions.held_back
-        if count >= at_least and clear and len(where) <= MAX_EXACT:
-            suggestions.found.append(Suggestion(tool, json.loads(where), project, count))
+        no = [json.loads(other) for name, _, other in denied if name == tool]
+        if count >= at_least and clear and len(where) <= MAX_EXACT and not any(_inside(rule, o) for o in no):
+            suggestions.found.append(Suggestion(tool, rule, project, count))
     return suggestions
+
+
+def _inside(rule: Mapping[str, Any], denied: Mapping[str, Any]) -> bool:
+    """Whether a rule about a directory would allow something of what was denied below it."""
+    directory = rule.get("path")
+    if not isinstance(directory, str) or not directory.endswith("/**"):
+        return False
+    path = denied.get("path")
+    paths = path.get("any", []) if isinstance(path, Mapping) else [path]
+    return any(str(one).startswith(directory.removesuffix("**")) for one in paths)
 
 
 def conditions_for(
