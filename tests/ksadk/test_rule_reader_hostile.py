@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ksadk.tools.rule_reader import Entry, read_rules
@@ -110,3 +112,45 @@ def test_the_text_of_a_value_is_denied_with_it_and_not_allowed(
         entry = one(f"{verdict}: x\n    where: {{content: {value}}}")
         assert entry.rule is not None
         assert entry.rule.matches("x", {"content": given}) is wanted, verdict
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 200)), ""),
+        ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 201)), "at most 200 conditions"),
+        (
+            "where: {{a: {{any: [{{any: [{}]}}, c]}}, d: e}}".format(", ".join("b" * 199)),
+            "at most 200 conditions",
+        ),
+        ("where: {{{}}}".format(", ".join(f"a{at}: b" for at in range(201))), "at most 200 conditions"),
+        ("not_match: [{}]".format(", ".join("y" * 50)), ""),
+        ("not_match: [{}]".format(", ".join("y" * 51)), "at most 50 calls"),
+        ("match: [x]\n    not_match: [{}]".format(", ".join("y" * 50)), "at most 50 calls"),
+    ],
+)
+def test_a_rule_has_bounds(rest: str, words: str) -> None:
+    entry = one(f"deny: x\n    {rest}")
+    assert words in entry.problem
+    assert bool(entry.problem) is bool(words)
+    assert entry.rule is not None
+    assert entry.rule.tool == "x"
+
+
+def test_rules_behind_the_bound_of_a_file_are_bad_and_what_denies_still_does() -> None:
+    text = "rules:\n" + "- allow: x\n" * 2_000 + "- allow: y\n- deny: z\n  where: {a: b}\n"
+    entries = read_rules("rules.yaml", text.encode(), "user").entries
+    assert not any(entry.problem for entry in entries[:2_000])
+    allow, deny = entries[2_000:]
+    assert allow.rule is None
+    assert deny.rule is not None
+    assert (deny.rule.tool, deny.rule.where) == ("z", {})
+    assert "at most 2,000 rules" in deny.problem
+
+
+def test_conditions_times_self_tests_end_soon() -> None:
+    condition, calls = ", ".join("a" * 24_000), ", ".join("y" * 9_000)
+    begun = time.perf_counter()
+    bad = one(f"deny: x\n    where: {{path: {{any: [{condition}]}}}}\n    not_match: [{calls}]")
+    assert bad.problem
+    assert time.perf_counter() - begun < 10

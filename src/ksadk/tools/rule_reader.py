@@ -25,6 +25,15 @@ State = Literal["holds", "expired", "bad", "ignored"]
 MAX_NODES = 50_000
 """Values in the rules of a file, each counted as often as an alias repeats it."""
 
+MAX_RULES = 2_000
+"""Rules in a file; those behind them are bad."""
+
+MAX_CONDITIONS = 200
+"""Conditions in one rule, those inside `any` among them."""
+
+MAX_TESTS = 50
+"""Calls in `match` and `not_match` of one rule."""
+
 MEND = "Mend the file: until then no call is made that its rules could be about."
 
 _KEYS = (*VERDICTS, "where", "reason", "expires", "project", "match", "not_match")
@@ -122,6 +131,7 @@ class _Reader:
         self._path = path
         self._source: Source = source
         self._nodes = 0
+        self._rules = 0
 
     def items(self, data: bytes) -> list[Any]:
         """The node of each rule."""
@@ -165,8 +175,11 @@ class _Reader:
     def entry(self, node: Any) -> Entry:
         """One rule; what is wrong with it is told in it."""
         draft = _Draft(_line(node))
+        self._rules += 1
         problem = ""
         try:
+            if self._rules > MAX_RULES:
+                raise BadRule(f"a file has at most {MAX_RULES:,} rules")
             self._read(node, draft)
             rule = self._rule(draft)
             self_test(rule, draft.tests)
@@ -229,6 +242,8 @@ class _Reader:
             if not isinstance(calls, list):
                 raise BadRule(f"{kind} is a list of calls")
             draft.tests[kind] = calls
+        if sum(map(len, draft.tests.values())) > MAX_TESTS:
+            raise BadRule(f"match and not_match have at most {MAX_TESTS} calls in all")
 
     def _verdict(self, members: Mapping[str, Any], draft: _Draft) -> None:
         found = [verdict for verdict in VERDICTS if verdict in members]
@@ -253,6 +268,8 @@ class _Reader:
         if not isinstance(where, dict):
             raise BadRule("where has an argument's name and a condition on each line")
         draft.where = where
+        if sum(map(_conditions_in, where.values())) > MAX_CONDITIONS:
+            raise BadRule(f"a rule has at most {MAX_CONDITIONS} conditions")
         draft.conditions = {name: read_condition(name, value) for name, value in where.items()}
 
     def _text(self, members: Mapping[str, Any], key: str) -> str:
@@ -279,6 +296,11 @@ class _Reader:
         if node.id == "sequence":
             return [self._value(item) for item in node.value]
         return _scalar(node)
+
+
+def _conditions_in(written: Any) -> int:
+    members = written.get("any") if isinstance(written, Mapping) else None
+    return sum(map(_conditions_in, members)) if isinstance(members, list) else 1
 
 
 def _meant(node: Any) -> tuple[Verdict | None, str]:
