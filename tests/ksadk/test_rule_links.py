@@ -70,3 +70,31 @@ def test_a_link_that_is_deleted_is_denied_by_its_name_behind_another_link(root: 
 def test_a_pattern_from_the_root_of_the_machine_holds_for_everything(root: Path) -> None:
     for pattern in ("/**", "/*/**"):
         assert holds(root, "deny", pattern, "delete_workspace_file", "docs/a.md")
+
+
+NEW, OLD = "tool_dispatcher", "agentengine_tool_dispatcher"
+
+
+@pytest.mark.parametrize(
+    ("written", "called"), [(NEW, OLD), (OLD, NEW), ("tool_*", OLD), ("agentengine_*", NEW)]
+)
+def test_a_rule_for_one_name_of_a_tool_tightens_the_other_and_never_allows_it(
+    written: str, called: str
+) -> None:
+    load_builtin_tools()
+    tool = find(called)
+    call = Call.of(tool, tool.parameters.canonical({"action": "list"}))
+    assert Rule("deny", written).covers(call)
+    assert Rule("ask", written).matches(called, {"action": "list"})
+    assert not Rule("allow", written).covers(call)
+    listing = {"action": read_condition("action", "list")}
+    assert Rule("deny", written, where=listing).covers(call)
+    assert not Rule("deny", written, where={"action": read_condition("action", "call")}).covers(call)
+    slip = {"acton": read_condition("acton", "call")}
+    assert Rule("deny", written, where=slip).covers(call) is ("*" not in written)
+
+
+def test_a_rule_for_the_dispatcher_is_about_no_other_tool() -> None:
+    load_builtin_tools()
+    assert not Rule("deny", NEW).matches("tool_search", {})
+    assert not Rule("deny", OLD).matches("not_built_in", {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ksadk.errors import KsadkError
-from ksadk.tools.registry import Target, Tool
+from ksadk.tools.registry import Target, Tool, builtin_tools, registered
 from ksadk.tools.rule_conditions import Condition, Subject, alternatives, clean_path, holds, same
 
 Verdict = Literal["deny", "ask", "allow"]
@@ -63,7 +64,7 @@ class Rule:
 
     def covers(self, call: Call) -> bool:
         """Whether this rule is about that call; its expiry is not looked at."""
-        if not fnmatch.fnmatchcase(call.tool_name, self.tool):
+        if not any(fnmatch.fnmatchcase(name, self.tool) for name in self._names(call)):
             return False
         if self.project and self.project != call.project:
             return False
@@ -72,6 +73,9 @@ class Rule:
             for name, value in self.arguments.items()
         ) and all(self._holds(name, condition, call) for name, condition in self.where.items())
 
+    def _names(self, call: Call) -> tuple[str, ...]:
+        return (call.tool_name,) if self.verdict == "allow" else call.tool_names
+
     def _holds(self, name: str, condition: Condition, call: Call) -> bool:
         return any(self._fits(name, part, call) for part in alternatives(condition))
 
@@ -79,7 +83,7 @@ class Rule:
         tightening = self.verdict != "allow"
         subject = call.subject(name, whole=condition.whole)
         if subject is None:  # the tool has no such argument: a slip in a rule for just this tool fails closed
-            return tightening and call.complete and self.tool == call.tool_name
+            return tightening and call.complete and self.tool in call.tool_names
         return holds(condition, subject, tightening)
 
 
@@ -104,6 +108,14 @@ class Call:
         self.project = project
         self._targets = targets
         self._found: Mapping[str, Target] | None = None
+
+    @functools.cached_property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tool's name, and the others under which the same tool is built in."""
+        tool = registered(self.tool_name)
+        first = tool.facts.get("compat_alias_for", tool.name) if tool else self.tool_name
+        others = (each.name for each in builtin_tools() if each.facts.get("compat_alias_for") == first)
+        return tuple(dict.fromkeys((self.tool_name, first, *others)))
 
     @classmethod
     def of(cls, tool: Tool, arguments: Mapping[str, Any], project: str = "") -> Call:
