@@ -119,7 +119,7 @@ def test_the_text_of_a_value_is_denied_with_it_and_not_allowed(
     [
         ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 200)), ""),
         ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 201)), "at most 200 conditions"),
-        (
+        ("where: {{a: {{any: [{{any: [{}]}}, c]}}, d: e}}".format(", ".join("b" * 199)), "at most 200 cond"),
             "where: {{a: {{any: [{{any: [{}]}}, c]}}, d: e}}".format(", ".join("b" * 199)),
             "at most 200 conditions",
         ),
