@@ -247,16 +247,15 @@ def rotated(log: DecisionLog) -> list[Path]:
     return sorted(log.directory.glob("decisions-*"), key=lambda path: int(path.stem.split("-")[1]))
 
 
-def test_the_oldest_files_may_be_deleted(tmp_path: Path) -> None:
+def test_the_oldest_files_that_were_deleted_are_told(tmp_path: Path) -> None:
     log = rotating(tmp_path)
     oldest, second, *_ = rotated(log)
     gone = len(lines_of(oldest)) + len(lines_of(second))
     oldest.unlink()
     second.unlink()
     report = verify(log)
-    assert report.ok
-    assert (report.first, report.last) == (gone + 1, 40)
-    assert report.notes == [f"lines 1 to {gone} are in files that were deleted: nothing can be said of them"]
+    assert (report.first, report.last, report.notes) == (gone + 1, 40, [])
+    assert told(report) == [f"{second.name}:0 1 to line {gone} are not there any more: deleted"]
 
 
 def test_what_is_done_to_older_files_is_told(tmp_path: Path) -> None:
@@ -272,7 +271,62 @@ def test_what_is_done_to_older_files_is_told(tmp_path: Path) -> None:
     second.write_bytes(kept)
     first.unlink()
     second.write_bytes(b"".join(kept.splitlines(keepends=True)[1:]))
-    assert told(verify(log)) == [f"{second.name}:0 {begin} is missing: removed before line {begin + 1}"]
+    assert told(verify(log))[-1] == f"{second.name}:0 {begin} is missing: removed before line {begin + 1}"
+
+
+def test_every_file_deleted_is_told_with_all_its_lines(tmp_path: Path) -> None:
+    log = rotating(tmp_path)
+    begin = json.loads(lines_of(log.path)[0])["n"]
+    for path in list(log.directory.iterdir()):
+        path.unlink()
+    assert told(verify(log)) == [
+        f"decisions-{begin - 1}.jsonl:0 1 to line {begin - 1} are not there any more: deleted",
+        f"decisions.jsonl:0 {begin} to line 40 are missing: the log was cut off at its end",
+    ]
+
+
+PLANTED: dict[str, Callable[[bytes], bytes]] = {
+    "an empty file": lambda data: b"",
+    "half of it": lambda data: data[: len(data) // 2],
+    "the last line alone": lambda data: data.splitlines(keepends=True)[-1],
+    "another end of the same size": lambda data: data[:-10] + b"x" * 10,
+    "a line more": lambda data: data + b"x\n",
+}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
+@pytest.mark.parametrize("what", PLANTED)
+def test_a_planted_file_is_not_taken_for_one_that_was_put_aside(
+    log: DecisionLog, what: str, there: bool
+) -> None:
+    planted = log.directory / "decisions-6.jsonl"
+    planted.write_bytes(PLANTED[what](log.path.read_bytes()))
+    log.path.unlink()
+    if there:
+        log.path.touch()
+    assert not verify(log).ok
+    log.append({"event": "decision"})
+    assert events(log)[-2:] == ["repair", "decision"]
+    assert not verify(log).ok
+    planted.unlink()
+    assert not verify(log).ok
+
+
+def test_a_fifo_for_a_file_that_was_put_aside_does_not_stop_the_log(log: DecisionLog) -> None:
+    os.mkfifo(log.directory / "decisions-6.jsonl")
+    log.path.unlink()
+    assert log.append({"event": "decision"}) == 8
+
+
+def test_a_file_put_aside_by_hand_and_then_deleted_is_told(log: DecisionLog) -> None:
+    aside = log.directory / "decisions-6.jsonl"
+    log.path.rename(aside)
+    log.append({"event": "decision"})
+    assert verify(log).ok, "no line is lost"
+    aside.unlink()
+    assert told(verify(log)) == ["decisions-6.jsonl:0 1 to line 6 are not there any more: deleted"]
+    log.append({"event": "decision"})
+    assert not verify(log).ok
 
 
 def test_a_follower_sees_new_lines_and_survives_rotation(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ elif when == "inside the write":
 elif when == "after the write":
     decision_log.os.fsync = kill
 elif when == "before the commit":
-    decision_log._save_head = kill
+    save = decision_log._save_head  # a head of no size is that of a rotation
+    decision_log._save_head = lambda db, head: kill() if head.size else save(db, head)
 elif when == "after the rotation":
     decision_log._begin_file = kill
 log.append({"event": "decision", "tool": "killed"})

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from ksadk.tools.approval_store import ApprovalStore
 from ksadk.tools.log_lines import (
     CURRENT,
+    MAX_LINE_BYTES,
     NOTHING,
     LogUnavailable,
     NoLine,
@@ -69,13 +70,16 @@ class DecisionLog:
 
         It is on the disk when this returns. Raises `log_unavailable` where it cannot be.
         """
-        with self._store.transaction() as db:
-            recorded = read_head(db)
-            try:
-                head = self._write(db, recorded, fields)
-            except OSError as error:
-                raise self._unwritable(error) from error
-            _save_head(db, head)
+        written = False
+        while (
+            not written
+        ):  # each step is kept before the next, so that a kill leaves one of them undone at most
+            with self._store.transaction() as db:
+                try:
+                    head, written = self._step(db, fields)
+                except OSError as error:
+                    raise self._unwritable(error) from error
+                _save_head(db, head)
         return head.lines
 
     def check(self) -> int:
@@ -103,31 +107,46 @@ class DecisionLog:
         """What is kept beside the files; nobody writes to the log meanwhile."""
         return self._store.transaction()
 
-    def _write(self, db: sqlite3.Connection, recorded: Head | None, fields: Mapping[str, Any]) -> Head:
+    def _step(self, db: sqlite3.Connection, fields: Mapping[str, Any]) -> tuple[Head, bool]:
+        """Mend the log or begin a new file where that is to be done, else write the line; returns the head
+        then, and whether the line was written."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        head = self._after_half_a_rotation(db, recorded) if recorded else self._found_head()
+        recorded = read_head(db)
+        if recorded and self._is_half_rotated(recorded):
+            return _begin_file(db, recorded), False
+        head = recorded or self._found_head()
         with _opened(self.path) as file:
             caught_up, remarks = _catch_up(file, head)
-        if recorded is None and head.lines:
-            remarks.insert(0, f"the store had no record of this log; it goes on behind line {head.lines}")
-        # A file that needed mending is not rotated at once: its name would not be the one that the store
-        # expects after a kill.
-        if not remarks and caught_up.size >= self._rotation_bytes:
-            caught_up = self._rotate(db, caught_up)
-        with _opened(self.path) as file:
-            for remark in remarks:
-                caught_up = _add(file, caught_up, self._store.now(), {"event": "repair", "found": remark})
-            caught_up = _add(file, caught_up, self._store.now(), fields)
+            if recorded is None and head.lines:
+                remarks.insert(0, f"the store had no record of this log; it goes on behind line {head.lines}")
+            if not remarks and caught_up.size >= self._rotation_bytes:
+                return self._rotate(db, caught_up), False
+            lines: list[Mapping[str, Any]] = [{"event": "repair", "found": remark} for remark in remarks] or [
+                fields
+            ]
+            for line in lines:
+                caught_up = _add(file, caught_up, self._store.now(), line)
             os.fsync(file)
-        if caught_up.first == caught_up.lines:
+        if head.first > head.lines:
             self._keep_names()
-        return caught_up
+        return caught_up, not remarks
 
-    def _after_half_a_rotation(self, db: sqlite3.Connection, head: Head) -> Head:
-        """The head, where a process was killed after it had put the file aside."""
-        if not head.size or not (self.directory / rotated_name(head.lines)).exists():
-            return head
-        return _begin_file(db, head)
+    def _is_half_rotated(self, head: Head) -> bool:
+        """Whether a process was killed after it had put the file aside, and before the store knew.
+
+        Only the very file that the store knows is believed, and only where no other has taken its place.
+        """
+        if not head.size or os.path.lexists(self.path):
+            return False
+        try:
+            with open_to_read(self.directory / rotated_name(head.lines)) as stream:
+                if os.fstat(stream.fileno()).st_size != head.size:
+                    return False
+                stream.seek(max(head.size - MAX_LINE_BYTES, 0))
+                last = stream.read().removesuffix(b"\n").rpartition(b"\n")[2]
+            return decode(last).hash == head.hash
+        except (LogUnavailable, NoLine):
+            return False
 
     def _rotate(self, db: sqlite3.Connection, head: Head) -> Head:
         self.path.rename(self.directory / rotated_name(head.lines))

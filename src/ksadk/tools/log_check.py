@@ -20,6 +20,7 @@ from ksadk.tools.log_lines import (
     number_of,
     open_to_read,
     raw_lines,
+    rotated_name,
 )
 
 MAX_PROBLEMS = 100
@@ -31,8 +32,8 @@ class Report:
     """What `verify` found. `first` and `last` are the lines that it looked at, 0 where there are none.
 
     A problem is `{file, at, line, problem}`: the name of the file, which line of the file it is (0: none that
-    is there), the number that the line has in the log, and what is wrong with it. Notes are no faults: files
-    that were deleted, and what a killed process left and a later one mended.
+    is there), the number that the line has in the log, and what is wrong with it. Notes are no faults: what a
+    killed process left and a later one mended.
     """
 
     lines: int = 0
@@ -73,7 +74,9 @@ def verify(log: DecisionLog) -> Report:
         files = log_files(log.directory)
         current = open_to_read(log.path) if files and not files[-1].last else None
         size = os.fstat(current.fileno()).st_size if current else 0
-    walk = _Walk(head, kept)
+    # A file of that name that the store still takes for the current one: its process was killed.
+    half_rotated = head is not None and head.size > 0 and bool(files) and files[-1].last == head.lines
+    walk = _Walk(head, kept, half_rotated=half_rotated)
     for file in files:
         if file.last:
             with open_to_read(file.path) as stream:
@@ -96,27 +99,24 @@ def _up_to(size: int, lines: Iterator[bytes]) -> Iterator[bytes]:
 class _Walk:
     """Goes through the lines of all files in order."""
 
-    def __init__(self, head: Head | None, kept: dict[int, Head]) -> None:
+    def __init__(self, head: Head | None, kept: dict[int, Head], *, half_rotated: bool) -> None:
         self._head = head or Head()
         self._known = head is not None
         self._kept = kept
         self._report = Report()
         self._expected = 0  # the number of the next line; 0: no file was seen
         self._hash = ""  # of the line before; empty where that is not known
-        self._half_rotated = False
+        self._put_aside = self._head.lines if half_rotated else 0  # the name of the file that was
         self._missing: list[_Gap] = []
 
     def file(self, file: LogFile, lines: Iterator[bytes]) -> None:
         """Go through the lines of one file."""
         name, end = file.path.name, 0
-        # A file of that name that the store still takes for the current one: its process was killed.
-        self._half_rotated = self._half_rotated or file.last == self._head.lines > 0
-        recorded = 0 if self._half_rotated else self._head.size
         for at, raw in enumerate(lines, start=1):
             end += len(raw)
             if not self._expected:
                 self._begin(file, raw)
-            if file.last or end <= recorded:
+            if file.last or end <= self._head.size:
                 self._line(name, at, raw)
             else:
                 self._unrecorded(name, at, raw)
@@ -126,6 +126,7 @@ class _Walk:
         report, head = self._report, self._head
         if not self._expected and self._known and head.lines:
             self._expected = head.first
+            self._vouch_from(head.first)
         report.last = max(self._expected - 1, 0)
         report.first = report.first if report.last else 0
         for gap in self._missing:
@@ -142,7 +143,7 @@ class _Walk:
     def _begin(self, file: LogFile, raw: bytes) -> None:
         """Find out which line the first file must begin with, and what that line follows on."""
         known = self._kept.get(file.last)
-        if self._known and (not file.last or self._half_rotated):
+        if self._known and file.last in (0, self._put_aside):
             known = self._head
         first = known.first if known else number_of(raw) or 1
         self._expected = self._report.first = first
@@ -151,9 +152,13 @@ class _Walk:
             return
         before = self._kept.get(first - 1)
         self._hash = before.hash if before else ""
-        self._report.notes.append(
-            f"lines 1 to {first - 1} are in files that were deleted: nothing can be said of them"
-        )
+        self._vouch_from(first)
+
+    def _vouch_from(self, first: int) -> None:
+        """Tell of the lines before the first one, whose files are gone: who deleted them cannot be told."""
+        if first > 1:
+            words = "is not" if first == 2 else f"to line {first - 1} are not"
+            self._report.problem(rotated_name(first - 1), 0, 1, f"{words} there any more: deleted")
 
     def _line(self, name: str, at: int, raw: bytes) -> None:
         try:
