@@ -285,50 +285,6 @@ def test_every_file_deleted_is_told_with_all_its_lines(tmp_path: Path) -> None:
     ]
 
 
-PLANTED: dict[str, Callable[[bytes], bytes]] = {
-    "an empty file": lambda data: b"",
-    "half of it": lambda data: data[: len(data) // 2],
-    "the last line alone": lambda data: data.splitlines(keepends=True)[-1],
-    "another end of the same size": lambda data: data[:-10] + b"x" * 10,
-    "a line more": lambda data: data + b"x\n",
-}
-
-
-@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
-@pytest.mark.parametrize("what", PLANTED)
-def test_a_planted_file_is_not_taken_for_one_that_was_put_aside(
-    log: DecisionLog, what: str, there: bool
-) -> None:
-    planted = log.directory / "decisions-6.jsonl"
-    planted.write_bytes(PLANTED[what](log.path.read_bytes()))
-    log.path.unlink()
-    if there:
-        log.path.touch()
-    assert not verify(log).ok
-    log.append({"event": "decision"})
-    assert events(log)[-2:] == ["repair", "decision"]
-    assert not verify(log).ok
-    planted.unlink()
-    assert not verify(log).ok
-
-
-def test_a_fifo_for_a_file_that_was_put_aside_does_not_stop_the_log(log: DecisionLog) -> None:
-    os.mkfifo(log.directory / "decisions-6.jsonl")
-    log.path.unlink()
-    assert log.append({"event": "decision"}) == 8
-
-
-def test_a_file_put_aside_by_hand_and_then_deleted_is_told(log: DecisionLog) -> None:
-    aside = log.directory / "decisions-6.jsonl"
-    log.path.rename(aside)
-    log.append({"event": "decision"})
-    assert verify(log).ok, "no line is lost"
-    aside.unlink()
-    assert told(verify(log)) == ["decisions-6.jsonl:0 1 to line 6 are not there any more: deleted"]
-    log.append({"event": "decision"})
-    assert not verify(log).ok
-
-
 def test_a_follower_sees_new_lines_and_survives_rotation(tmp_path: Path) -> None:
     log = rotating(tmp_path, 3)
     follower = Follower(log.directory, 3)

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from ksadk.tools.log_lines import (
     CURRENT,
     MAX_LINE_BYTES,
     NOTHING,
+    Line,
     LogUnavailable,
     NoLine,
     decode,
@@ -41,6 +42,9 @@ LEAST_ROOM = 256 * 1024
 
 _MAX_TAIL = 4 * 1024 * 1024
 """How much behind the last known line is looked through for lines to adopt."""
+
+_MAX_REPAIRS = 4
+"""How many lines `repair` are adopted at most: those of one process that mends are three at most."""
 
 
 class Head(NamedTuple):
@@ -229,8 +233,8 @@ def _opened(path: Path, kind: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
 
 def _catch_up(file: int, head: Head) -> tuple[Head, list[str]]:
     """The head at the end of the file, and what is to be said of a file that does not end where the store
-    says. Whole lines behind the head that follow on it are adopted, a part of a line is cut off; anything
-    else is left for `verify` to find."""
+    says. What a killed process can have left is adopted, a part of a line is cut off; anything else is left
+    for `verify` to find."""
     size = os.fstat(file).st_size
     if size == head.size:
         return head, []
@@ -249,14 +253,14 @@ def _catch_up(file: int, head: Head) -> tuple[Head, list[str]]:
         os.ftruncate(file, adopted.size)
         remarks.append(f"a part of a line behind line {adopted.lines} was cut off: {len(rest)} bytes")
         return adopted, remarks
-    remarks.append(
-        f"{size - adopted.size} bytes that do not follow on line {adopted.lines} were found; left as they are"
-    )
+    found = f"{size - adopted.size} bytes behind line {adopted.lines}"
+    remarks.append(f"{found} that no killed process leaves were found; left as they are")
     return adopted._replace(size=_end_line(file, size)), remarks
 
 
 def _adopted(tail: bytes, head: Head) -> Head:
-    """The head behind the lines of a tail that follow on it."""
+    """The head behind the lines of a tail that follow on it, and that a killed process can have left."""
+    before: list[Line] = []
     for raw in io.BytesIO(tail):
         try:
             line = decode(raw.removesuffix(b"\n"))
@@ -264,8 +268,17 @@ def _adopted(tail: bytes, head: Head) -> Head:
             break
         if not raw.endswith(b"\n") or (line.number, line.before) != (head.lines + 1, head.hash):
             break
+        if not can_be_left(line, before):
+            break
+        before.append(line)
         head = Head(line.number, head.size + len(raw), line.hash, head.first)
     return head
+
+
+def can_be_left(line: Line, before: Sequence[Line]) -> bool:
+    """Whether killed processes can have left a line behind others that the store does not know: there is one
+    line at most, and the repairs of those that were killed while they mended that."""
+    return not before or (line.fields.get("event") == "repair" and len(before) <= _MAX_REPAIRS)
 
 
 def _lines(first: int, last: int) -> str:

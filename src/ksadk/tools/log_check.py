@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ksadk.tools.decision_log import DecisionLog, Head, read_head, rotated_files
+from ksadk.tools.decision_log import DecisionLog, Head, can_be_left, read_head, rotated_files
 from ksadk.tools.log_lines import (
     CURRENT,
     MAX_LINE_BYTES,
@@ -108,6 +108,7 @@ class _Walk:
         self._hash = ""  # of the line before; empty where that is not known
         self._put_aside = self._head.lines if half_rotated else 0  # the name of the file that was
         self._missing: list[_Gap] = []
+        self._left: list[Line] = []  # the lines that the store does not know
 
     def file(self, file: LogFile, lines: Iterator[bytes]) -> None:
         """Go through the lines of one file."""
@@ -206,11 +207,15 @@ class _Walk:
         except NoLine as error:
             self._report.problem(name, at, number_of(raw) or 0, f"{error}, and the store does not know it")
             return
-        if (line.number, line.before) == (self._expected, self._hash):
+        if (line.number, line.before) != (self._expected, self._hash):
+            words = f"it does not follow on line {self._expected - 1}, and the store does not know it"
+            self._report.problem(name, at, line.number, words)
+        elif not self._known or can_be_left(line, self._left):
+            self._left.append(line)
             self._report.notes.append(
                 f"line {line.number} is not known to the store; the next write adopts it"
             )
             self._accept(name, at, line)
         else:
-            words = f"it does not follow on line {self._expected - 1}, and the store does not know it"
+            words = "the store does not know it, and no killed process leaves it there"
             self._report.problem(name, at, line.number, words)
