@@ -117,16 +117,13 @@ def test_the_text_of_a_value_is_denied_with_it_and_not_allowed(
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 200)), ""),
-        ("where: {{a: {{any: [{}]}}}}".format(", ".join("b" * 201)), "at most 200 conditions"),
-        ("where: {{a: {{any: [{{any: [{}]}}, c]}}, d: e}}".format(", ".join("b" * 199)), "at most 200 cond"),
-            "where: {{a: {{any: [{{any: [{}]}}, c]}}, d: e}}".format(", ".join("b" * 199)),
-            "at most 200 conditions",
-        ),
-        ("where: {{{}}}".format(", ".join(f"a{at}: b" for at in range(201))), "at most 200 conditions"),
-        ("not_match: [{}]".format(", ".join("y" * 50)), ""),
-        ("not_match: [{}]".format(", ".join("y" * 51)), "at most 50 calls"),
-        ("match: [x]\n    not_match: [{}]".format(", ".join("y" * 50)), "at most 50 calls"),
+        (f"where: {{a: {{any: [{', '.join('b' * 200)}]}}}}", ""),
+        (f"where: {{a: {{any: [{', '.join('b' * 201)}]}}}}", "at most 200 cond"),
+        (f"where: {{a: {{any: [{{any: [{', '.join('b' * 199)}]}}, c]}}, d: e}}", "at most 200 cond"),
+        (f"where: {{{', '.join(f'a{at}: b' for at in range(201))}}}", "at most 200 cond"),
+        (f"not_match: [{', '.join('y' * 50)}]", ""),
+        (f"not_match: [{', '.join('y' * 51)}]", "at most 50 calls"),
+        (f"match: [x]\n    not_match: [{', '.join('y' * 50)}]", "at most 50 calls"),
     ],
 )
 def test_a_rule_has_bounds(rest: str, words: str) -> None:
