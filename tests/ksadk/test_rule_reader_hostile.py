@@ -151,3 +151,15 @@ def test_conditions_times_self_tests_end_soon() -> None:
     bad = one(f"deny: x\n    where: {{path: {{any: [{condition}]}}}}\n    not_match: [{calls}]")
     assert bad.problem
     assert time.perf_counter() - begun < 10
+
+
+def test_long_globs_times_long_paths_end_soon() -> None:
+    glob, path = "**/" + "a/" * 400 + "b", "/".join("a" * 30_000)
+    begun = time.perf_counter()
+    bad = one(
+        f"deny: x\n    where: {{path: '{glob}'}}\n"
+        f"    not_match: [&a {{tool: x, arguments: {{path: {path}}}}}, *a, *a, *a]"
+    )
+    assert "too long to be tried" in bad.problem
+    assert bad.rule is not None
+    assert time.perf_counter() - begun < 5

@@ -217,6 +217,15 @@ def same(wanted: Any, value: Any) -> bool:
     return bool(wanted == value)
 
 
+def text_size(value: Any) -> int:
+    """About how many characters a JSON value has."""
+    if isinstance(value, str):
+        return len(value) + 1
+    if isinstance(value, Mapping):
+        return sum(text_size(key) + text_size(member) for key, member in value.items())
+    return sum(map(text_size, value)) if isinstance(value, list) else 1
+
+
 def glob_fits(pattern: str, name: Any, subject: Subject, tightening: bool) -> bool:
     """Whether a path fits a glob. A pattern that begins with / is about the whole path on this machine.
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ksadk.config_file import compose
 from ksadk.errors import KsadkError
 from ksadk.project_files import ProjectFileError, text_of
-from ksadk.tools.rule_conditions import BadRule, Condition, read_condition
+from ksadk.tools.rule_conditions import BadRule, Condition, read_condition, text_size
 from ksadk.tools.rule_self_tests import self_test
 from ksadk.tools.rules import VERDICTS, Rule, Verdict
 
@@ -28,11 +28,11 @@ MAX_NODES = 50_000
 MAX_RULES = 2_000
 """Rules in a file; those behind them are bad."""
 
-MAX_CONDITIONS = 200
-"""Conditions in one rule, those inside `any` among them."""
+MAX_CONDITIONS, MAX_TESTS = 200, 50
+"""In one rule: conditions, those inside `any` among them, and calls in `match` and `not_match`."""
 
-MAX_TESTS = 50
-"""Calls in `match` and `not_match` of one rule."""
+MAX_TEST_WORK = 20_000_000
+"""Characters of conditions times those of their self-tests, of all rules of a file: a few seconds."""
 
 MEND = "Mend the file: until then no call is made that its rules could be about."
 
@@ -131,7 +131,7 @@ class _Reader:
         self._path = path
         self._source: Source = source
         self._nodes = 0
-        self._rules = 0
+        self._rules = self._work = 0
 
     def items(self, data: bytes) -> list[Any]:
         """The node of each rule."""
@@ -244,6 +244,9 @@ class _Reader:
             draft.tests[kind] = calls
         if sum(map(len, draft.tests.values())) > MAX_TESTS:
             raise BadRule(f"match and not_match have at most {MAX_TESTS} calls in all")
+        self._work += text_size(draft.where) * text_size(draft.tests)
+        if self._work > MAX_TEST_WORK:
+            raise BadRule("the conditions and self-tests up to here are too long to be tried")
 
     def _verdict(self, members: Mapping[str, Any], draft: _Draft) -> None:
         found = [verdict for verdict in VERDICTS if verdict in members]
