@@ -9,9 +9,9 @@ import typer
 
 from agentengine_cli import decisions, output, rules
 from agentengine_cli.base import Command, new_group
+from agentengine_cli.terminal import need_a_person
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
-from ksadk.settings import Settings
 from ksadk.tools.approvals import ApprovalRequest, State, iso
 from ksadk.tools.gateway import ToolGateway
 from ksadk.toolsets.selection import load_builtin_tools
@@ -79,9 +79,7 @@ def approve(
     load_builtin_tools()  # an edited call is checked by its tool
     gateway = ToolGateway()
     gateway.store.get(request_id)
-    require_person(
-        "approving needs a terminal", f"Run it in a terminal: agentengine approvals approve {request_id}"
-    )
+    need_a_person("approving", f"Run it in a terminal: agentengine approvals approve {request_id}")
     request = answer_here(gateway, request_id, edit=edit)
     output.show(
         {"ok": True, "request": document(request, gateway.store.now())},
@@ -89,20 +87,6 @@ def approve(
     )
     if request.state == "denied":
         raise typer.Exit(output.exit_status("approval_rejected"))
-
-
-def require_person(message: str, hint: str) -> None:
-    """Raise where no person can answer: in what a tool started, or without a terminal."""
-    if Settings.from_env().inside_tool:
-        raise KsadkError(
-            "what a tool started cannot approve",
-            code="approval_inside_tool",
-            hint="A person has to approve: run it in a terminal of your own.",
-        )
-    from agentengine_cli.terminal import at_terminal
-
-    if not at_terminal():
-        raise KsadkError(message, code="no_terminal", hint=hint)
 
 
 def answer_here(gateway: ToolGateway, request_id: str, *, edit: bool = False) -> ApprovalRequest:

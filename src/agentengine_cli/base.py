@@ -12,6 +12,9 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from agentengine_cli import output
 
+APPROVAL_MODE = "strict"
+"""The mode of the command line, where no variable and no request names one."""
+
 HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 
 

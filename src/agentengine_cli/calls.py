@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperOption
 
 from agentengine_cli import output
-from agentengine_cli.base import Command
+from agentengine_cli.base import APPROVAL_MODE, Command
 from ksadk.errors import KsadkError
 from ksadk.project_files import find_config
 from ksadk.runtime_context import tool_execution_scope, workspace_root_scope
@@ -131,7 +131,7 @@ def call_scope(named: str) -> Iterator[ToolGateway]:
     gateway = ToolGateway(
         ask=_Asker(named, chosen),
         session_key=key,
-        approval_mode="strict",
+        approval_mode=APPROVAL_MODE,
         audit_args=chosen.audit_args or None,
         log_all=chosen.log_all or None,
     )

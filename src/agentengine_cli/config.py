@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from agentengine_cli import output
-from agentengine_cli.base import Command, new_group
+from agentengine_cli.base import APPROVAL_MODE, Command, new_group
 from ksadk.errors import SettingsError
 from ksadk.masking import without_user_info
 from ksadk.settings import UNREAD, Settings, Variable
 
 app = new_group("Show the settings and where each comes from.")
-
-CLI_APPROVAL_MODE = "strict"
-"""What the command line uses where no variable names an approval mode."""
 
 
 @app.callback()
@@ -47,7 +44,7 @@ def setting(settings: Settings, variable: Variable[Any]) -> dict[str, Any]:
     except SettingsError as bad:
         error = without_user_info(bad.message)
     if variable.field == "tool_approval_mode" and not name:
-        value = CLI_APPROVAL_MODE
+        value = APPROVAL_MODE
     return {
         "name": name or variable.names[0],
         "names": list(variable.names),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentengine_cli import output
-from agentengine_cli.base import Command, new_group
+from agentengine_cli.base import APPROVAL_MODE, Command, new_group
 from agentengine_cli.calls import builtin_tool, typed_value, workspace_scope
 from agentengine_cli.terminal import need_a_person
 from ksadk.errors import KsadkError
@@ -83,7 +83,7 @@ def add(
     if verdict not in VERDICTS:
         raise typer.BadParameter(f"{verdict!r} is not deny, ask or allow", param_hint="VERDICT")
     if verdict == "allow":
-        need_a_person("save a rule that allows")
+        need_a_person("saving a rule that allows")
     written: dict[str, Any] = {verdict: tool}
     if where:
         written["where"] = dict(map(_condition, where))
@@ -153,7 +153,7 @@ def remove(
             hint="Change the file in an editor.",
         )
     if found["verdict"] != "allow":
-        need_a_person("remove a rule that denies or asks")
+        need_a_person("removing a rule that denies or asks")
     remove_rule(entries[found["index"] - 1][0])
     output.show({"ok": True, "removed": found}, lambda _: f"removed {_place(found)}\n")
 
@@ -227,7 +227,7 @@ def _decided(tool: Tool, call: Call) -> dict[str, Any]:
     """What would be decided about a call, and what would happen in the mode that holds now."""
     from ksadk.tools.rules import decide_call
 
-    gateway = ToolGateway(approval_mode="strict")
+    gateway = ToolGateway(approval_mode=APPROVAL_MODE)
     mode = gateway.approval_mode()
     rule = decide_call(rule_files.standing_rules(), call)
     verdict = rule.verdict if rule else "none"

@@ -17,18 +17,16 @@ def at_terminal() -> bool:
     return _is_terminal(sys.stdin) and _is_terminal(sys.stderr) and not Settings.from_env().inside_tool
 
 
-def need_a_person(act: str) -> None:
+def need_a_person(doing: str, hint: str = "Run it in a terminal of your own.") -> None:
     """Raise unless a person does this: at a terminal, and in nothing that a tool started."""
     if Settings.from_env().inside_tool:
         raise KsadkError(
-            f"what a tool started cannot {act}",
+            f"{doing} is refused in what a tool started",
             code="approval_inside_tool",
             hint="A person has to: run it in a terminal of your own.",
         )
     if not at_terminal():
-        raise KsadkError(
-            f"to {act} needs a terminal", code="no_terminal", hint="Run it in a terminal of your own."
-        )
+        raise KsadkError(f"{doing} needs a terminal", code="no_terminal", hint=hint)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

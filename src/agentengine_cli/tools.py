@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from agentengine_cli import output
-from agentengine_cli.base import Command, new_group
+from agentengine_cli.base import APPROVAL_MODE, Command, new_group
 from agentengine_cli.calls import CallCommand, builtin_tool, options, read_text, run_tool, typed_value
 from ksadk import toolsets
 from ksadk.tools.gateway import ToolGateway, gateway_scope
@@ -32,7 +32,7 @@ def list_tools(
     Example:
       agentengine tools list --profile coding --enabled
     """
-    with gateway_scope(ToolGateway(approval_mode="strict")):
+    with gateway_scope(ToolGateway(approval_mode=APPROVAL_MODE)):
         found = toolsets.describe_agentengine_tools(
             [*(include or []), *(group or [])] or None, profile=profile
         )
@@ -58,7 +58,7 @@ def describe(
     if format:
         output.write_json(_format(tool, format))
         return
-    with gateway_scope(ToolGateway(approval_mode="strict")):
+    with gateway_scope(ToolGateway(approval_mode=APPROVAL_MODE)):
         [spec] = toolsets.describe_agentengine_tools([name])
     output.show(
         {"ok": True, "tool": spec | {"parameters": tool.parameters.json_schema}}, lambda _: _page(tool, spec)

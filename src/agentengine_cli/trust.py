@@ -74,8 +74,8 @@ def _state(item: Trust) -> str:
 
 
 def _ask(directory: Path) -> None:
-    need_a_person("trust a project")
-    from agentengine_cli.keys import KeyReader
+    need_a_person("trusting a project")
+    from agentengine_cli.keys import END_OF_INPUT, KeyReader
 
     offered = kept.offer(directory)
     output.say(_as_text(offered))
@@ -86,7 +86,7 @@ def _ask(directory: Path) -> None:
         until = time.time() + ANSWER_SECONDS
         while key not in ("y", "n"):
             key = keys.read(until)
-            if key in ("", "\x04"):
+            if key in ("", END_OF_INPUT):
                 raise KsadkError("nobody answered, so nothing is trusted", code="trust_refused")
             if key in ("y", "n") and keys.more_than_a_line_end():
                 key = " "  # part of a word

@@ -7,8 +7,9 @@ import sys
 import time
 
 from agentengine_cli import output
-from agentengine_cli.approvals import answer_here, require_person
-from agentengine_cli.keys import KeyReader
+from agentengine_cli.approvals import answer_here
+from agentengine_cli.keys import END_OF_INPUT, KeyReader
+from agentengine_cli.terminal import need_a_person
 from ksadk.errors import KsadkError
 from ksadk.tools.approvals import ApprovalRequest, iso
 from ksadk.tools.gateway import ToolGateway
@@ -23,7 +24,7 @@ class Watch:
     """Shows the list whenever it changes, and puts the request that a key names to the person."""
 
     def __init__(self) -> None:
-        require_person("watching needs a terminal", "agentengine approvals list shows what waits.")
+        need_a_person("watching", "agentengine approvals list shows what waits.")
         load_builtin_tools()  # an edited call is checked by its tool
         self._gateway = ToolGateway()
         self._shown: list[ApprovalRequest] | None = None
@@ -34,7 +35,7 @@ class Watch:
             while True:
                 self._show()
                 key = keys.read(time.time() + POLL_SECONDS)
-                if key in ("q", "\x04"):
+                if key in ("q", END_OF_INPUT):
                     return
                 chosen = self._named(key)
                 if chosen is not None:

@@ -148,7 +148,7 @@ class ToolGateway:
             if record is not None:
                 return record.ended(error.to_result())
             return self._refuse(tool, arguments, error, consent)
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too is written down, and travels on
             if record is not None:
                 record.broke(error)
             elif consent is not None:
@@ -279,7 +279,7 @@ class ToolGateway:
             ended = trim(await result)
         except KsadkError as error:
             ended = error.to_result()
-        except BaseException as error:
+        except BaseException as error:  # a cancelled task too is written down, and travels on
             if record is not None:
                 record.broke(error)
             raise

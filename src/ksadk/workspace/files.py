@@ -90,7 +90,7 @@ def replace(place: Place, data: bytes) -> os.stat_result:
         try:
             state = _write_new(parent, temporary, place.real.name, data)
             os.replace(temporary, place.real.name, src_dir_fd=parent, dst_dir_fd=parent)
-        except BaseException:
+        except BaseException:  # whatever ended it, nothing of it stays behind
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
