@@ -121,7 +121,7 @@ def _write(
 ) -> tuple[Edited, Callable[..., dict[str, Any]]]:
     with locked(root):
         done = prepare(root, states, path, edits, numbered=numbered)
-        state = replace(done.place, done.after)
+        state = replace(done.place, done.after, before=done.before)
         stamp_written(states, done.place, done.after, state)
 
     def facts(**changed: Any) -> dict[str, Any]:

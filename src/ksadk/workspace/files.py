@@ -78,7 +78,14 @@ def check_parent(place: Place) -> None:
         raise WorkspaceError(f"{place.shown}: permission denied", code="permission_denied", path=place.shown)
 
 
-def replace(place: Place, data: bytes) -> os.stat_result:
+def replace(
+    place: Place,
+    data: bytes,
+    *,
+    before: bytes | None = None,
+    in_place: bool = False,
+    create_only: bool = False,
+) -> os.stat_result:
     """Write a file so that readers see the old bytes or the new ones, and a crash leaves one of the two.
 
     The mode, and where possible the owner and the extended attributes, are those of the file replaced.
