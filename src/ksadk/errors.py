@@ -59,6 +59,8 @@ CODES: dict[str, Code] = {
     "project_not_found": Code("failed", "A directory holds nothing that tells of an agent."),
     "invalid_project_file": Code("failed", "A project's file is broken; the message names file and line."),
     "file_exists": Code("failed", "A file that would be written is already there."),
+    # Serving and calling agents
+    "agent_not_loadable": Code("failed", "The agent cannot be loaded or run as it is."),
     # Tools: the dispatcher, search, and groups whose engine is not there
     "missing_tool_name": Code("usage", "The dispatcher was not told which tool."),
     "dispatcher_self_call": Code("usage", "The dispatcher does not call itself."),
