@@ -99,6 +99,7 @@ CODES: dict[str, Code] = {
     "directory_not_empty": Code("failed", "A directory that would be deleted holds something."),
     "already_exists": Code("failed", "The file exists, and overwriting was not asked for."),
     "read_only_file": Code("failed", "The file's mode says that nobody writes it."),
+    "hard_linked_file": Code("failed", "The file has several names, and is replaced only in place."),
     "permission_denied": Code("failed", "The system does not permit it."),
     "link_loop": Code("failed", "Symbolic links go round in a loop."),
     "no_space": Code("failed", "No space is left on the device."),
@@ -107,7 +108,12 @@ CODES: dict[str, Code] = {
     "too_many_files": Code("usage", "More files than one call may write."),
     "duplicate_path": Code("usage", "One call names a file twice."),
     "not_utf8": Code("failed", "The file is not UTF-8 text."),
-    "invalid_text": Code("usage", "The text holds half of a surrogate pair, which no file can hold."),
+    "wrong_encoding": Code(
+        "failed", "The file is not text in the encoding that was named, or that it names."
+    ),
+    "lossy_encoding": Code("failed", "The file's bytes would not come back the same from that encoding."),
+    "unsupported_encoding": Code("usage", "The encoding is not known, or not one to edit in."),
+    "invalid_text": Code("usage", "The text holds a character that the file's encoding has not."),
     "invalid_range": Code("usage", "The lines asked for are not lines of the file."),
     "invalid_files": Code("usage", "The files to write are not a list of {path, content}."),
     "invalid_edits": Code("usage", "The edits are not a list with at least one edit."),

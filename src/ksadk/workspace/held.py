@@ -7,6 +7,7 @@ directory. A held directory stays the one that it is, and names in it are given 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,71 @@ def held(root: Path, directory: Path, *, make: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
+@contextmanager
+def held_as_far(root: Path, directory: Path) -> Iterator[int]:
+    """The same for the deepest directory that exists on the way to `directory`."""
+    descriptor = os.open(root, _HOLD)
+    try:
+        for name in directory.relative_to(root).parts:
+            try:
+                below = os.open(name, _HOLD, dir_fd=descriptor)
+            except FileNotFoundError:
+                break
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def state_of(directory: int, name: str) -> os.stat_result | None:
+    """The state of an entry of a held directory, a link's own; None where there is none."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def opened(directory: int, name: str, access: int = os.O_RDONLY) -> Iterator[int]:
+    """A descriptor of a file in a held directory; no link is followed, and no FIFO waited for."""
+    descriptor = os.open(name, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_up_to(descriptor: int, count: int) -> bytes:
+    """The first `count` bytes of an open file, or all of fewer."""
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        parts = []
+        while count and (part := file.read(count)):
+            parts.append(part)
+            count -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def holds(directory: int, name: str, data: bytes) -> bool:
+    """Whether an entry of a held directory is a regular file of just these bytes."""
+    try:
+        with opened(directory, name) as descriptor:
+            state = os.fstat(descriptor)
+            return (
+                stat.S_ISREG(state.st_mode)
+                and state.st_size == len(data)
+                and read_up_to(descriptor, len(data) + 1) == data
+            )
+    except OSError:
+        return False
+
+
+def may_write(directory: int, name: str) -> bool:
+    """Whether the system would let this process write to an entry of a held directory."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(name, os.W_OK, dir_fd=directory, effective_ids=effective, follow_symlinks=False)
+
+
 def sync(directory: int) -> None:
     """Have what was done in a held directory outlive a crash, where the file system can promise that.
 
@@ -51,6 +117,10 @@ def _below(directory: int, name: str, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-    with suppress(FileExistsError):  # another process was there first
+    try:
         os.mkdir(name, dir_fd=directory)
+    except FileExistsError:
+        pass  # another process was there first
+    else:
+        sync(directory)
     return os.open(name, _HOLD, dir_fd=directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import stat
 from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,6 +136,30 @@ def check_written_together(places: Iterable[Place]) -> None:
             )  # fmt: skip
 
 
+def check_regular(state: os.stat_result, shown: str) -> None:
+    """Raise `is_a_directory` or `not_a_regular_file` for anything but a file."""
+    if stat.S_ISDIR(state.st_mode):
+        raise directory_error(shown, shown)
+    if not stat.S_ISREG(state.st_mode):
+        raise WorkspaceError(f"{shown} is not a regular file", code="not_a_regular_file", path=shown)
+
+
+def directory_error(name: str, shown: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"{name} is a directory, not a file", code="is_a_directory",
+        hint="list_workspace_files shows what is in it.", path=shown,
+    )  # fmt: skip
+
+
+def modified(place: Place) -> WorkspaceError:
+    """The error about a file that is not what the caller knows of it."""
+    return WorkspaceError(
+        f"{place.shown} has changed since it was read", code="file_modified_since_read",
+        hint="Read it again.", path=place.shown,
+        suggested_action=f"Call read_workspace_file on {place.shown}, and edit what it holds now.",
+    )  # fmt: skip
+
+
 def _links_in(directory: Path) -> list[Path]:
     """Links among the program's own files, which may be kept somewhere else: in a collection, say."""
     try:
@@ -204,6 +229,8 @@ _OS_ERRORS: dict[int, tuple[str, str, str | None]] = {
     errno.EROFS: ("permission_denied", "the file system is read-only", None),
     errno.ENAMETOOLONG: ("path_too_long", "the path is too long", "Give a shorter one."),
     errno.ELOOP: ("link_loop", "the symbolic links go round in a loop", "Delete one of the links."),
+    errno.ENXIO: ("not_a_regular_file", "there is nothing behind this device or socket", None),
+    errno.EFBIG: ("file_too_large", "the file would be larger than the system lets it be", None),
     errno.ENOSPC: ("no_space", "no space is left on the device", "Delete something, and try again."),
     errno.EDQUOT: ("no_space", "the disk quota is used up", "Delete something, and try again."),
 }

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ksadk.sessions import make_session_dir
-from ksadk.workspace.paths import Place, WorkspaceError, from_os_error
+from ksadk.workspace.paths import Place, WorkspaceError, from_os_error, modified
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,7 @@ class ReadStates:
                 suggested_action=f"Call read_workspace_file on {place.shown}, then edit it.",
             )  # fmt: skip
         if state.content_sha256 != sha256(data):
-            raise WorkspaceError(
-                f"{place.shown} has changed since it was read", code="file_modified_since_read",
-                hint="Read it again.", path=place.shown,
-                suggested_action=f"Call read_workspace_file on {place.shown}, and edit what it holds now.",
-            )  # fmt: skip
+            raise modified(place)
 
     def _write(self, target: Path, record: str) -> None:
         make_session_dir(self.directory, 0o700)

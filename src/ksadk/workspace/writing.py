@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.workspace.files import (
+    MAX_TEXT_BYTES,
     check_parent,
     current_state,
     locked,
@@ -16,13 +17,16 @@ from ksadk.workspace.files import (
     remove,
     replace,
 )
+from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import Place, WorkspaceError, check_written_together, locate
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.reading import stamp_written
+from ksadk.workspace.swapping import already_exists
 from ksadk.workspace.text import encode
 
 MAX_FILES = 100
-MAX_WRITE_BYTES = 16 * 1024 * 1024
+MAX_WRITE_BYTES = MAX_TEXT_BYTES
+"""No more than can be read back."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,14 @@ class Write:
     before: bytes | None
     after: bytes
     exists: bool
+    in_place: bool = False
 
 
-def prepare(root: Path, path: str, content: str, overwrite: bool) -> Write:
+def prepare(root: Path, path: str, content: str, overwrite: bool, in_place: bool = False) -> Write:
     """Find out what a write would do; nothing is written.
 
     Raises `already_exists`, `is_a_directory`, `not_a_directory`, `protected_path`, `read_only_file`,
-    `invalid_text`, `file_too_large`.
+    `hard_linked_file` unless it shall be written `in_place`, `invalid_text`, `file_too_large`.
     """
     place = locate(root, path)
     data = encode(content, place.shown)
@@ -49,17 +54,14 @@ def prepare(root: Path, path: str, content: str, overwrite: bool) -> Write:
             f"{place.shown} would have {len(data):,} bytes; the limit is {MAX_WRITE_BYTES:,}",
             code="file_too_large", path=place.shown, size_bytes=len(data),
         )  # fmt: skip
-    state = current_state(place)
+    state = current_state(place, in_place=in_place or not overwrite)
     if state is None:
         check_parent(place)
         return Write(place, None, data, exists=False)
     if not overwrite:
-        raise WorkspaceError(
-            f"{place.shown} exists already", code="already_exists", hint="Set overwrite to replace it.",
-            path=place.shown,
-        )  # fmt: skip
+        raise already_exists(place)
     before = read_bytes(place, MAX_WRITE_BYTES)[0] if state.st_size <= MAX_WRITE_BYTES else None
-    return Write(place, before, data, exists=True)
+    return Write(place, before, data, exists=True, in_place=in_place)
 
 
 def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
@@ -101,34 +103,36 @@ def paths_and_contents(items: object) -> list[tuple[str, str]]:
 
 
 def write_file(
-    root: Path, states: ReadStates, path: str, content: str, overwrite: bool = True
+    root: Path, states: ReadStates, path: str, content: str, overwrite: bool = True, in_place: bool = False
 ) -> dict[str, Any]:
     """Write one file; the result of `write_workspace_file`."""
-    with locked(root):
-        write = prepare(root, path, content, overwrite)
+    with told(root, path), locked(root):
+        write = prepare(root, path, content, overwrite, in_place)
         _commit(states, write)
-    return {
+    return reported([write.place], {
         "ok": True,
         "path": write.place.shown,
         "absolute_path": str(write.place.real),
         "size": len(write.after),
         "created": not write.exists,
-    }
+    })  # fmt: skip
 
 
 def write_files(root: Path, states: ReadStates, files: object, overwrite: bool = True) -> dict[str, Any]:
     """Write several files, all checked before the first is written. Should the disk fail in the middle, the
     error says in `written` what was done."""
     written: list[dict[str, Any]] = []
+    result: dict[str, Any] = {"ok": True, "written": written, "truncated": False}
     with locked(root):
-        for write in prepare_all(root, files, overwrite):
+        writes = prepare_all(root, files, overwrite)
+        for write in writes:
             try:
                 _commit(states, write)
             except WorkspaceError as error:
                 error.details["written"] = written
                 raise
             written.append({"path": write.place.shown, "size": len(write.after)})
-    return {"ok": True, "written": written, "truncated": False}
+    return reported([write.place for write in writes], result)
 
 
 def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
@@ -144,12 +148,14 @@ def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
 def what_goes(root: Path, path: str) -> tuple[Place, str, int]:
     """What `delete` would remove: the place, `file`, `symlink` or `directory`, and its size in bytes."""
     place = locate(root, path, follow=False)
-    kind = removable(place)
-    return place, kind, place.entry.lstat().st_size if kind == "file" else 0
+    kind, state = removable(place)
+    return place, kind, state.st_size if kind == "file" else 0
 
 
 def _commit(states: ReadStates, write: Write) -> None:
-    state = replace(write.place, write.after)
+    state = replace(
+        write.place, write.after, before=write.before, in_place=write.in_place, create_only=not write.exists
+    )
     stamp_written(states, write.place, write.after, state)
 
 
