@@ -11,6 +11,7 @@ from typing import Any
 from ksadk.workspace import matching
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import current_state, locked, read_bytes, replace
+from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.nearby import nearby_candidates, shown_line
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
@@ -119,7 +120,7 @@ def _naming(index: int, edits: Sequence[Edit], numbered: bool) -> Iterator[None]
 def _write(
     root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *, numbered: bool
 ) -> tuple[Edited, Callable[..., dict[str, Any]]]:
-    with locked(root):
+    with told(root, path), locked(root):
         done = prepare(root, states, path, edits, numbered=numbered)
         state = replace(done.place, done.after, before=done.before)
         stamp_written(states, done.place, done.after, state)
@@ -128,7 +129,7 @@ def _write(
         result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed
         if done.warning:
             result["warning"] = done.warning
-        return result | {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
+        return reported([done.place], result | {"size": state.st_size, "mtime_ns": state.st_mtime_ns})
 
     return done, facts
 

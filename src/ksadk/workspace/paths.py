@@ -137,7 +137,9 @@ def check_written_together(places: Iterable[Place]) -> None:
 
 
 def check_regular(state: os.stat_result, shown: str) -> None:
-    """Raise `is_a_directory` or `not_a_regular_file` for anything but a file."""
+    """Raise `is_a_directory`, `not_a_regular_file`, or for a link, which did not lead on, `link_loop`."""
+    if stat.S_ISLNK(state.st_mode):
+        raise from_os_error(OSError(errno.ELOOP, os.strerror(errno.ELOOP)), shown)
     if stat.S_ISDIR(state.st_mode):
         raise directory_error(shown, shown)
     if not stat.S_ISREG(state.st_mode):
