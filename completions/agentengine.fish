@@ -7,7 +7,7 @@ function __agentengine_table # PATH: prints "command", "option", "value" and "ar
     switch "$argv[1]"
         case ''
             printf '%s\n' 'command	init	Write a small agent'
-            printf '%s\n' 'command	a2a	Make and check A2A 1.0 Agent Cards'
+            printf '%s\n' 'command	a2a	Serve agents over A2A 1.0, call them, and make their cards'
             printf '%s\n' 'command	tools	List, describe, search and call tools'
             printf '%s\n' 'command	workspace	Read, search and edit workspace files'
             printf '%s\n' 'command	approvals	Answer calls that wait for approval'

@@ -1,16 +1,17 @@
-"""`agentengine a2a`: make and check Agent Cards."""
+"""`agentengine a2a`: make and check Agent Cards. Its other commands have modules of their own."""
 
 # No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from agentengine_cli import output
-from agentengine_cli.base import Command, new_group
+from agentengine_cli.base import Command, Entry, LazyGroup, new_group
 from ksadk.a2a.card import build_agent_card, check_base_url
 from ksadk.errors import KsadkError
 from ksadk.project_files import find_config, is_directory
@@ -20,12 +21,21 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8081"
 
-app = new_group("Make and check A2A 1.0 Agent Cards.")
+
+class A2AGroup(LazyGroup):
+    """The commands, in the order of the help."""
+
+    entries: ClassVar[Mapping[str, Entry]] = {
+        "card": Entry("", "Print an agent's A2A 1.0 Agent Card, or check a card."),
+    }
+
+
+app = new_group("Serve agents over A2A 1.0, call them, and make their cards.", A2AGroup)
 
 
 @app.callback()
 def a2a() -> None:
-    """Make and check A2A 1.0 Agent Cards."""
+    """Serve agents over A2A 1.0, call them, and make their cards."""
 
 
 @app.command("card", cls=Command)

@@ -64,14 +64,14 @@ class Group(TyperGroup):
 
 
 class Entry(NamedTuple):
-    """Where a top-level command lives, and its line in the program's help."""
+    """Where a command lives, and its line in the help; without a module it is the group's own."""
 
     module: str
     help: str
 
 
 class LazyGroup(Group):
-    """The program's own group: a command's module is imported when it is called, not to list it."""
+    """A group that imports a command's module when it is called, not to list it; `entries` says where."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
 
@@ -82,6 +82,8 @@ class LazyGroup(Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
+        if not entry.module:
+            return self.commands[cmd_name]
         app: typer.Typer = importlib.import_module(entry.module).app
         command = typer.main.get_command(app)
         command.name = cmd_name
@@ -101,10 +103,10 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
 
-def new_group(help: str) -> typer.Typer:
+def new_group(help: str, cls: type[Group] = Group) -> typer.Typer:
     """A command group of this program."""
     return typer.Typer(
-        help=help, cls=Group, rich_markup_mode=None, add_completion=False, context_settings=HELP_NAMES
+        help=help, cls=cls, rich_markup_mode=None, add_completion=False, context_settings=HELP_NAMES
     )
 
 

@@ -24,7 +24,7 @@ class Program(LazyGroup):
 
     entries: ClassVar[Mapping[str, Entry]] = {
         "init": Entry("agentengine_cli.init", "Write a small agent to start from."),
-        "a2a": Entry("agentengine_cli.a2a", "Make and check A2A 1.0 Agent Cards."),
+        "a2a": Entry("agentengine_cli.a2a", "Serve agents over A2A 1.0, call them, make their cards."),
         "tools": Entry("agentengine_cli.tools", "List, describe, search and call tools."),
         "workspace": Entry("agentengine_cli.workspace", "Read, search and edit workspace files."),
         "approvals": Entry("agentengine_cli.approvals", "Answer calls that wait for approval."),
