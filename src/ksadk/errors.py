@@ -61,6 +61,10 @@ CODES: dict[str, Code] = {
     "file_exists": Code("failed", "A file that would be written is already there."),
     # Serving and calling agents
     "agent_not_loadable": Code("failed", "The agent cannot be loaded or run as it is."),
+    "task_store_unavailable": Code("unavailable", "Tasks cannot be kept, or read from where they are kept."),
+    "task_store_in_use": Code("unavailable", "Another server keeps its tasks in the same file."),
+    "invalid_dsn": Code("usage", "The name of a database is not one."),
+    "extra_not_installed": Code("unavailable", "A package that one of the extras installs is not there."),
     # Tools: the dispatcher, search, and groups whose engine is not there
     "missing_tool_name": Code("usage", "The dispatcher was not told which tool."),
     "dispatcher_self_call": Code("usage", "The dispatcher does not call itself."),
