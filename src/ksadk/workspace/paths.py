@@ -116,7 +116,7 @@ def check_writable_place(place: Place) -> None:
     """
     name = next(filter(is_protected, (place.shown, place.relative, relative_to(place.root, place.entry))), "")
     if not name and not any(
-        _is_gits(path) or _is_led_to(place.root, path) for path in (place.real, place.entry)
+        _is_gits(path) or _is_led_to(place.root, path) for path in {place.real, place.entry}
     ):
         return
     raise WorkspaceError(
