@@ -9,6 +9,16 @@ if TYPE_CHECKING:
     from ksadk.a2a.card import JSONRPC_PATH, PROTOCOL_VERSION, REST_PATH, build_agent_card
     from ksadk.a2a.check import Finding, check_card
     from ksadk.a2a.project import Project, detect_project
+    from ksadk.a2a.stores.base import default_owner_resolver
+    from ksadk.a2a.stores.contexts import A2AContextIdentity, SQLiteA2AContextStore
+    from ksadk.a2a.stores.opening import build_a2a_task_store
+    from ksadk.a2a.stores.resume import (
+        A2AResumeState,
+        InMemoryA2AResumeStateStore,
+        ResumeTarget,
+        RunHandle,
+        SQLiteA2AResumeStateStore,
+    )
 
 _HOME = {
     "JSONRPC_PATH": "card",
@@ -19,16 +29,34 @@ _HOME = {
     "check_card": "check",
     "Project": "project",
     "detect_project": "project",
+    "A2AContextIdentity": "stores.contexts",
+    "A2AResumeState": "stores.resume",
+    "InMemoryA2AResumeStateStore": "stores.resume",
+    "ResumeTarget": "stores.resume",
+    "RunHandle": "stores.resume",
+    "SQLiteA2AContextStore": "stores.contexts",
+    "SQLiteA2AResumeStateStore": "stores.resume",
+    "build_a2a_task_store": "stores.opening",
+    "default_owner_resolver": "stores.base",
 }
 
 __all__ = [
     "JSONRPC_PATH",
     "PROTOCOL_VERSION",
     "REST_PATH",
+    "A2AContextIdentity",
+    "A2AResumeState",
     "Finding",
+    "InMemoryA2AResumeStateStore",
     "Project",
+    "ResumeTarget",
+    "RunHandle",
+    "SQLiteA2AContextStore",
+    "SQLiteA2AResumeStateStore",
+    "build_a2a_task_store",
     "build_agent_card",
     "check_card",
+    "default_owner_resolver",
     "detect_project",
 ]
 

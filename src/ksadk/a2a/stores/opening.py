@@ -3,43 +3,131 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from a2a.server.tasks import TaskStore
+from a2a.server.owner_resolver import OwnerResolver
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
 
 from ksadk.a2a.stores import pauses, tasks
-from ksadk.a2a.stores.base import Durability, Owned, PauseStore, StoreError, Stores
+from ksadk.a2a.stores.base import (
+    TASK_TABLE,
+    Durability,
+    Owned,
+    PauseStore,
+    StoreError,
+    Stores,
+    owner_resolver_of,
+)
+from ksadk.a2a.stores.server_lock import ServerLock
 from ksadk.a2a.stores.sqlite_file import SQLiteFile
 
-_SCHEMES = ("sqlite:///", "sqlite+aiosqlite:///")
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+_SQLITE = ("sqlite", "sqlite+aiosqlite")
 
 
-def open_stores(dsn: str, *, directory: Path | None = None, durability: Durability = "normal") -> Stores:
+def open_stores(
+    dsn: str,
+    *,
+    directory: Path | None = None,
+    durability: Durability = "normal",
+    owner_resolver: OwnerResolver | None = None,
+) -> Stores:
     """The stores of one server in the database `dsn`, as SQLAlchemy writes it.
 
-    A relative file is in `directory`, or the current one. Raises `StoreError`.
+    sqlite:///FILE is a file of ours, which one server at a time has; a relative one is in `directory`, else
+    in the current one. `durability` is about such files; other databases are as durable as they are set up
+    to be. Raises `StoreError`, codes `invalid_dsn`, `extra_not_installed`, `task_store_in_use` and
+    `task_store_unavailable`.
     """
-    for scheme in _SCHEMES:
-        if dsn.startswith(scheme):
-            name = dsn.removeprefix(scheme)
-            path = None if name in ("", ":memory:") else (directory or Path.cwd()) / name
-            schema = tasks.schema() + pauses.SCHEMA
-            return SQLiteStores(SQLiteFile(path, schema, durability=durability))
-    raise StoreError("this is not a database that tasks can be kept in", code="invalid_dsn")
+    name = _file_name(dsn)
+    if name is None:
+        stores: Stores = _databases().DatabaseStores(dsn, owner_resolver)
+        return stores
+    path = None if name == ":memory:" else (directory or Path.cwd()) / name
+    return SQLiteStores(path, durability, owner_resolver)
+
+
+def build_a2a_task_store(
+    dsn: str | None = None,
+    *,
+    engine: AsyncEngine | None = None,
+    table_name: str = TASK_TABLE,
+    owner_resolver: OwnerResolver | None = None,
+    create_table: bool = True,
+) -> TaskStore:
+    """A task store on its own: in `engine`, else in `dsn`, else in memory. Raises as `open_stores` does.
+
+    Several processes may use one SQLite file. An engine is the caller's to dispose of.
+    """
+    if engine is None and dsn is None:
+        return InMemoryTaskStore(owner_resolver_of(owner_resolver))
+    name = None if engine is not None or dsn is None else _file_name(dsn)
+    if name is not None:
+        path = None if name == ":memory:" else Path(name)
+        file = SQLiteFile(path, tasks.schema(table_name) if create_table else "")
+        return tasks.SQLiteTaskStore(file, table_name=table_name, owner_resolver=owner_resolver)
+    databases = _databases()
+    chosen = engine or databases.engine_of(dsn)
+    store: TaskStore = databases.task_store(chosen, table_name, owner_resolver, create_table)
+    return store
 
 
 class SQLiteStores:
-    """The stores of one server, in one file."""
+    """The stores of one server, in one file; in memory without a path."""
 
-    def __init__(self, file: SQLiteFile) -> None:
-        self._tasks = tasks.SQLiteTaskStore(file)
+    def __init__(
+        self, path: Path | None, durability: Durability, owner_resolver: OwnerResolver | None
+    ) -> None:
+        self._lock = None if path is None else ServerLock(path)
+        try:
+            self._file = SQLiteFile(path, tasks.schema() + pauses.SCHEMA, durability=durability)
+        except BaseException:
+            self._release()
+            raise
+        self._tasks = tasks.SQLiteTaskStore(self._file, owner_resolver=owner_resolver)
         self.tasks: TaskStore = self._tasks
-        self.pauses: PauseStore = pauses.SQLitePauseStore(file)
-        self._file = file
+        self.pauses: PauseStore = pauses.SQLitePauseStore(self._file)
 
     async def unfinished(self) -> list[Owned]:
         """The tasks that are SUBMITTED or WORKING."""
         return self._tasks.running()
 
     async def aclose(self) -> None:
-        """Write what was queued, and close the file."""
-        self._file.close()
+        """Write what was queued, close the file, and let another server have it."""
+        try:
+            self._file.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _file_name(dsn: str) -> str | None:
+    """The file of a DSN that our own SQLite store is for; None for what SQLAlchemy is to open."""
+    scheme, separator, rest = dsn.partition("://")
+    if scheme not in _SQLITE or not separator or "?" in rest:
+        return None
+    if rest and not rest.startswith("/"):
+        raise StoreError(
+            "a DSN of SQLite has three slashes before a file",
+            code="invalid_dsn",
+            hint="sqlite:///tasks.db is in the project, sqlite:////var/lib/tasks.db is not.",
+        )
+    return rest.removeprefix("/") or ":memory:"
+
+
+def _databases() -> ModuleType:
+    try:
+        from ksadk.a2a.stores import databases
+    except ImportError as error:
+        raise StoreError(
+            "databases other than SQLite need the extra sql",
+            code="extra_not_installed",
+            hint="pip install 'agentengine-cli[sql]'",
+        ) from error
+    return databases
