@@ -153,6 +153,8 @@ class Call:
 
     `metadata` is the message's own; nothing in it is to be believed about who is calling. `history` is what
     was said in this context before, the oldest first, as `(role, text)`, where the server knows it.
+    `session_id` is what the agent keeps the context's memory under: a server that keeps callers apart gives
+    one that no two of them share, since anybody may name any context. Empty, it is the context.
     """
 
     message_id: str
@@ -161,6 +163,12 @@ class Call:
     parts: tuple[Part, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[tuple[str, str], ...] = ()
+    session_id: str = ""
+
+    @property
+    def session(self) -> str:
+        """The name of the agent's session."""
+        return self.session_id or self.context_id
 
     @property
     def text(self) -> str:
