@@ -65,6 +65,45 @@ CODES: dict[str, Code] = {
     "task_store_in_use": Code("unavailable", "Another server keeps its tasks in the same file."),
     "invalid_dsn": Code("usage", "The name of a database is not one."),
     "extra_not_installed": Code("unavailable", "A package that one of the extras installs is not there."),
+    # Calling agents: what A2A has a name for, by that name
+    "TaskNotFoundError": Code("failed", "The agent knows no task of that id."),
+    "TaskNotCancelableError": Code("failed", "The task has ended, or cannot be canceled."),
+    "PushNotificationNotSupportedError": Code("failed", "The agent sends no push notifications."),
+    "UnsupportedOperationError": Code("failed", "The agent does not do that."),
+    "ContentTypeNotSupportedError": Code("failed", "The agent does not take what the message holds."),
+    "InvalidAgentResponseError": Code("failed", "What the agent answered is not A2A."),
+    "ExtendedAgentCardNotConfiguredError": Code("failed", "The agent has no extended card."),
+    "ExtensionSupportRequiredError": Code(
+        "failed", "The agent requires an extension that is not spoken here."
+    ),
+    "VersionNotSupportedError": Code("failed", "No version of A2A is common to both."),
+    "JSONParseError": Code("failed", "The agent could not read the request as JSON."),
+    "InvalidRequestError": Code("failed", "The agent took the request for none."),
+    "MethodNotFoundError": Code("failed", "The agent does not know the operation."),
+    "InvalidParamsError": Code("failed", "The agent refused the parameters of the request."),
+    "InternalError": Code("failed", "The agent failed within."),
+    # Calling agents: what happens before or beside a request, by the names that A2A's clients share
+    "A2ACLI_ERR_USAGE": Code("usage", "What was asked of an agent cannot be asked."),
+    "A2ACLI_ERR_CARD_NOT_FOUND": Code("unreachable", "No Agent Card is there."),
+    "A2ACLI_ERR_CARD_INVALID": Code("failed", "The Agent Card cannot be used."),
+    "A2ACLI_ERR_UNREACHABLE": Code("unreachable", "The agent cannot be reached."),
+    "A2ACLI_ERR_CREDENTIALS_MISSING": Code(
+        "authentication", "The agent wants credentials, and none were given."
+    ),
+    "A2ACLI_ERR_AUTH_FAILED": Code("authentication", "The agent refused the credentials."),
+    "A2ACLI_ERR_TIMEOUT": Code("timeout", "The time was over before the task ended."),
+    "A2ACLI_ERR_INTERNAL": Code("failed", "A call of an agent failed in a way that has no better name."),
+    # Calling agents: how a task ended
+    "a2a_task_failed": Code("failed", "The agent's task failed."),
+    "a2a_task_rejected": Code("failed", "The agent rejected the task."),
+    "a2a_task_canceled": Code("failed", "The agent's task was canceled."),
+    "a2a_input_required": Code("failed", "The agent's task waits for an answer, or for a sign-in."),
+    "a2a_stream_cut": Code(
+        "failed", "The agent's stream ended before its task, and the task cannot be asked for."
+    ),
+    "space_not_configured": Code("unavailable", "No Space is configured in which the agent could be found."),
+    "signing_unavailable": Code("unavailable", "What signs cards and verifies signatures is not installed."),
+    "invalid_key": Code("usage", "A key that no card can be signed or verified with."),
     # Tools: the dispatcher, search, and groups whose engine is not there
     "missing_tool_name": Code("usage", "The dispatcher was not told which tool."),
     "dispatcher_self_call": Code("usage", "The dispatcher does not call itself."),

@@ -315,8 +315,8 @@ def test_an_exact_match_is_replaced_to_the_letter(
     before: list[str], middle: list[str], after: list[str], new: list[str]
 ) -> None:
     text, old = "".join([*before, *middle, *after]), "".join(middle)
-    if not old:
-        return
+    if not old or ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
+        return  # what would cut a CRLF in two is no exact match
     found = matching.find(text, old)
     assert found.how == "exact"
     assert matching.replaced(text, found, old, "".join(new)) == text.replace(old, "".join(new))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from ksadk.runtime_context import get_current_workspace_root
 from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.tools.registry import Plan, Target, builtin
+from ksadk.toolsets.workspace_schemas import Edits, Files
 from ksadk.workspace import paths
 from ksadk.workspace.paths import WorkspaceError
 
@@ -33,50 +34,6 @@ __all__ = [
 ]
 
 _BOUNDARY = "workspace_root"
-
-
-class _ListOf:
-    """The JSON Schema of a list of objects, for a parameter whose items the engine checks itself.
-
-    The engine names the item that is wrong, and with which code; and the class that pydantic asks for to
-    describe such objects costs more to import than the rest of this module.
-    """
-
-    def __init__(self, required: tuple[str, ...], **properties: dict[str, Any]) -> None:
-        self._items = {
-            "type": "object",
-            "properties": properties,
-            "required": list(required),
-            "additionalProperties": False,
-        }
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.any_schema()
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return {"type": "array", "items": self._items}
-
-
-_Files = Annotated[
-    list[dict[str, Any]],
-    _ListOf(
-        ("path", "content"),
-        path={"type": "string", "description": "Where to write, relative to the workspace root."},
-        content={"type": "string", "description": "The whole content."},
-    ),
-]
-_Edits = Annotated[
-    list[dict[str, Any]],
-    _ListOf(
-        ("old_text", "new_text"),
-        old_text={"type": "string", "description": "The text to replace, exactly as the file has it."},
-        new_text={"type": "string", "description": "What replaces it; empty deletes it."},
-        expected_replacements={"type": "integer", "minimum": 1, "default": 1},
-        replace_all={"type": "boolean", "default": False},
-    ),
-]
 
 
 def workspace_root() -> Path:
@@ -123,34 +80,50 @@ def _states() -> ReadStates:
     return workspace_state.states()
 
 
-def _plan_write(path: str, content: str, overwrite: bool = True) -> Plan:
+def _plan_write(
+    path: str, content: str, overwrite: bool = True, encoding: str | None = None, in_place: bool = False
+) -> Plan:
     from ksadk.toolsets import workspace_plans as plans
 
-    return plans.write(workspace_root(), path, content, overwrite)
+    return plans.write(workspace_root(), path, content, overwrite, encoding, in_place)
 
 
-def _plan_writes(files: _Files, overwrite: bool = True) -> Plan:
+def _plan_writes(files: Files, overwrite: bool = True) -> Plan:
     from ksadk.toolsets import workspace_plans as plans
 
     return plans.write_all(workspace_root(), files, overwrite)
 
 
 def _plan_edit(
-    path: str, old_text: str, new_text: str, expected_replacements: int = 1, replace_all: bool = False
+    path: str,
+    old_text: str,
+    new_text: str,
+    expected_replacements: int = 1,
+    replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
 ) -> Plan:
     from ksadk.toolsets import workspace_plans as plans
     from ksadk.workspace import editing
 
     change = editing.Edit(old_text, new_text, expected_replacements, replace_all)
-    return plans.edit(workspace_root(), _states(), path, [change], numbered=False)
+    how = editing.How(encoding=encoding, in_place=in_place)
+    return plans.edit(workspace_root(), _states(), path, [change], how)
 
 
-def _plan_edits(path: str, edits: _Edits, replace_all: bool = False) -> Plan:
+def _plan_edits(
+    path: str,
+    edits: Edits,
+    replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
+) -> Plan:
     from ksadk.toolsets import workspace_plans as plans
     from ksadk.workspace import editing
 
     changes = editing.read_edits(edits, replace_all)
-    return plans.edit(workspace_root(), _states(), path, changes, numbered=True)
+    how = editing.How(encoding=encoding, in_place=in_place)
+    return plans.edit(workspace_root(), _states(), path, changes, how, numbered=True)
 
 
 def _plan_delete(path: str) -> Plan:
@@ -220,19 +193,24 @@ def read_workspace_file(
     end_line: int | None = None,
     max_chars: int | None = None,
     include_line_numbers: bool = True,
+    encoding: str | None = None,
 ) -> dict[str, Any]:
-    """Read a UTF-8 text file of at most 2 MiB, or some of its lines. Needed before a file can be edited.
+    """Read a text file of at most 2 MiB, or some of its lines. Needed before a file can be edited.
 
     path: the file, relative to the workspace root.
     start_line, end_line: the first and last line to read, counted from 1; all lines by default.
     max_chars: cut the content after so many characters, 1000 to 100000; 20000 by default.
     include_line_numbers: show lines as `N | text`. The numbers are not part of the file.
+    encoding: only for a file that is not UTF-8 and does not say itself what it is, such as `gb18030`. A byte
+        order mark and the declaration in a Python source are seen without it.
     `partial` says that not all was read, and `suggested_action` how to read the rest.
     """
     from ksadk.tools.result_budget import budget_tool_output, default_tool_result_budget
     from ksadk.workspace import reading
 
-    result = reading.read(workspace_root(), _states(), path, start_line, end_line, include_line_numbers)
+    result = reading.read(
+        workspace_root(), _states(), path, start_line, end_line, include_line_numbers, encoding
+    )
     limit = reading.clamp_max_chars(max_chars)
     budget = default_tool_result_budget(max_chars=limit, preview_chars=limit, persist_threshold_chars=limit)
     content = result.pop("content")
@@ -246,23 +224,27 @@ def read_workspace_file(
     group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",),
     plan=_plan_write, targets=_path,
 )  # fmt: skip
-def write_workspace_file(path: str, content: str, overwrite: bool = True) -> dict[str, Any]:
+def write_workspace_file(
+    path: str, content: str, overwrite: bool = True, encoding: str | None = None, in_place: bool = False
+) -> dict[str, Any]:
     """Write a whole file, making directories as needed. To change part of a file, edit it instead.
 
     path: the file, relative to the workspace root.
     content: everything that the file shall hold.
     overwrite: replace a file that exists; with false that is an error.
+    encoding: what to write it in, by default UTF-8, or what a Python source declares.
+    in_place: write through a file that has several names (`hard_linked_file`); not in one step.
     """
     from ksadk.workspace import writing
 
-    return writing.write_file(workspace_root(), _states(), path, content, overwrite)
+    return writing.write_file(workspace_root(), _states(), path, content, overwrite, encoding, in_place)
 
 
 @builtin(
     group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_write",),
     plan=_plan_writes, targets=_paths,
 )  # fmt: skip
-def write_workspace_files(files: _Files, overwrite: bool = True) -> dict[str, Any]:
+def write_workspace_files(files: Files, overwrite: bool = True) -> dict[str, Any]:
     """Write up to 100 whole files. All are checked first: if one cannot be written, none is.
 
     files: a list of {path, content}.
@@ -278,7 +260,13 @@ def write_workspace_files(files: _Files, overwrite: bool = True) -> dict[str, An
     plan=_plan_edit, targets=_path, large_fields=("diff",),
 )  # fmt: skip
 def edit_workspace_file(
-    path: str, old_text: str, new_text: str, expected_replacements: int = 1, replace_all: bool = False
+    path: str,
+    old_text: str,
+    new_text: str,
+    expected_replacements: int = 1,
+    replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
 ) -> dict[str, Any]:
     """Replace a snippet of a file that was read in this session. The rest of the file stays as it is.
 
@@ -288,45 +276,59 @@ def edit_workspace_file(
     new_text: what replaces it; empty deletes it.
     expected_replacements: how often old_text must be in the file.
     replace_all: replace it wherever it is, however often.
-    Line ends (LF, CRLF), and straight and curly quotes, match each other when nothing matches exactly.
+    encoding: the one that the file was read with, where reading needed it.
+    in_place: write through a file that has several names (`hard_linked_file`); not in one step.
+    Line ends (LF, CRLF), and straight and curly quotes, match each other when nothing matches exactly. When
+    nothing matches at all, `difference` says where and in what the likeliest place differs.
     """
     from ksadk.workspace import editing
 
     change = editing.Edit(old_text, new_text, expected_replacements, replace_all)
-    return editing.edit(workspace_root(), _states(), path, change)
+    how = editing.How(encoding=encoding, in_place=in_place)
+    return editing.edit(workspace_root(), _states(), path, change, how)
 
 
 @builtin(
     group="workspace", boundary=_BOUNDARY, risk="medium", side_effects=("workspace_edit",),
     plan=_plan_edits, targets=_path, large_fields=("diff",),
 )  # fmt: skip
-def multi_edit_workspace_file(path: str, edits: _Edits, replace_all: bool = False) -> dict[str, Any]:
+def multi_edit_workspace_file(
+    path: str,
+    edits: Edits,
+    replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
+) -> dict[str, Any]:
     """Make several edits to one file that was read in this session: all of them or, if one fails, none.
 
     path: the file, relative to the workspace root.
     edits: a list of {old_text, new_text, expected_replacements?, replace_all?}, made in order, each in what
         the one before it left.
     replace_all: for every edit, replace old_text wherever it is.
+    encoding: the one that the file was read with, where reading needed it.
+    in_place: write through a file that has several names (`hard_linked_file`); not in one step.
     `failed_edit_index` counts from 0.
     """
     from ksadk.workspace import editing
 
     changes = editing.read_edits(edits, replace_all)
-    return editing.multi_edit(workspace_root(), _states(), path, changes)
+    how = editing.How(encoding=encoding, in_place=in_place)
+    return editing.multi_edit(workspace_root(), _states(), path, changes, how)
 
 
 @builtin(group="workspace", boundary=_BOUNDARY, targets=_path)
-def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]:
+def lint_workspace_file(path: str, language: str = "auto", encoding: str | None = None) -> dict[str, Any]:
     """Check that a file parses. A light check, not the project's own formatter or linter.
 
     path: the file, relative to the workspace root.
     language: `auto` (from the file's name), `python`, `json`, `markdown` or `text`.
+    encoding: only for a file that is not UTF-8 and does not say itself what it is.
     `ok` is false if there is an issue of severity error; lines and columns count from 1. `checked` says what
     was looked for: syntax in Python and JSON, else only NUL characters and blanks at line ends.
     """
     from ksadk.workspace import linting
 
-    return linting.lint(workspace_root(), path, language)
+    return linting.lint(workspace_root(), path, language, encoding)
 
 
 @builtin(group="workspace", boundary=_BOUNDARY, targets=_path)

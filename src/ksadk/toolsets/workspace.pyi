@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from ksadk.toolsets.workspace_schemas import Edits, Files
+
 def workspace_root() -> Path: ...
 def resolve_workspace_path(rel: str) -> Path: ...
 def workspace_relative(path: Path | str) -> str: ...
@@ -22,12 +24,18 @@ def read_workspace_file(
     end_line: int | None = None,
     max_chars: int | None = None,
     include_line_numbers: bool = True,
+    encoding: str | None = None,
 ) -> dict[str, Any]: ...
 def write_workspace_file(
-    path: str, content: str, overwrite: bool = True, approval: dict[str, Any] | None = None
+    path: str,
+    content: str,
+    overwrite: bool = True,
+    encoding: str | None = None,
+    in_place: bool = False,
+    approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...
 def write_workspace_files(
-    files: list[dict[str, Any]], overwrite: bool = True, approval: dict[str, Any] | None = None
+    files: Files, overwrite: bool = True, approval: dict[str, Any] | None = None
 ) -> dict[str, Any]: ...
 def edit_workspace_file(
     path: str,
@@ -35,12 +43,19 @@ def edit_workspace_file(
     new_text: str,
     expected_replacements: int = 1,
     replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
     approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...
 def multi_edit_workspace_file(
-    path: str, edits: list[dict[str, Any]], replace_all: bool = False, approval: dict[str, Any] | None = None
+    path: str,
+    edits: Edits,
+    replace_all: bool = False,
+    encoding: str | None = None,
+    in_place: bool = False,
+    approval: dict[str, Any] | None = None,
 ) -> dict[str, Any]: ...
-def lint_workspace_file(path: str, language: str = "auto") -> dict[str, Any]: ...
+def lint_workspace_file(path: str, language: str = "auto", encoding: str | None = None) -> dict[str, Any]: ...
 def search_workspace_files(
     query: str,
     path: str = ".",

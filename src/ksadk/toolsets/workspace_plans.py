@@ -8,19 +8,23 @@ from pathlib import Path
 
 from ksadk.tools.registry import Plan
 from ksadk.workspace import editing, writing
+from ksadk.workspace.charsets import UTF8
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import MAX_TEXT_BYTES, read_bytes
 from ksadk.workspace.paths import Place, WorkspaceError
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.text import Document
 
+NOT_ATOMIC = "written through, not in one step: a crash may leave a mixture of old and new"
 
-def write(root: Path, path: str, content: str, overwrite: bool) -> Plan:
+
+def write(root: Path, path: str, content: str, overwrite: bool, encoding: str | None, in_place: bool) -> Plan:
     """The plan of `write_workspace_file`; raises as the call would."""
-    planned = writing.prepare(root, path, content, overwrite)
+    planned = writing.prepare(root, path, content, overwrite, encoding, in_place)
     verb = "Replace" if planned.exists else "Create"
     summary = f"{verb} {planned.place.shown} ({len(planned.after):,} bytes)"
-    return _plan(root, summary, [_touched(planned)], _diff(planned), _unseen(planned))
+    details = [*_unseen(planned), *_encoding(planned.encoding), *_not_atomic(planned.in_place)]
+    return _plan(root, summary, [_touched(planned)], _diff(planned), details)
 
 
 def write_all(root: Path, files: object, overwrite: bool) -> Plan:
@@ -32,12 +36,21 @@ def write_all(root: Path, files: object, overwrite: bool) -> Plan:
     return _plan(root, summary, map(_touched, planned), "".join(map(_diff, planned)), details)
 
 
-def edit(root: Path, states: ReadStates, path: str, edits: Sequence[editing.Edit], *, numbered: bool) -> Plan:
+def edit(
+    root: Path,
+    states: ReadStates,
+    path: str,
+    edits: Sequence[editing.Edit],
+    how: editing.How,
+    *,
+    numbered: bool = False,
+) -> Plan:
     """The plan of the two edit tools; raises as the call would."""
-    planned = editing.prepare(root, states, path, edits, numbered=numbered)
+    planned = editing.prepare(root, states, path, edits, how, numbered=numbered)
     count = planned.replacements
     summary = f"Edit {planned.place.shown}: {count} replacement{'s' * (count != 1)}"
     details = [("warning", planned.warning)] if planned.warning else []
+    details += [*_encoding(planned.encoding), *_not_atomic(how.in_place)]
     return _plan(root, summary, [(planned.place, planned.before)], planned.diff, details)
 
 
@@ -95,7 +108,7 @@ def _diff(planned: writing.Write) -> str:
         before = Document.decode(planned.before or b"", planned.place.shown)
     except WorkspaceError:
         return ""
-    after = Document.decode(planned.after, planned.place.shown)
+    after = Document.decode(planned.after, planned.place.shown, planned.encoding)
     return unified(before.text, after.text, planned.place.shown)
 
 
@@ -109,6 +122,14 @@ def _unseen(planned: writing.Write) -> list[tuple[str, str]]:
     if planned.before == planned.after:
         return [("unchanged", shown)]
     return []
+
+
+def _encoding(name: str) -> list[tuple[str, str]]:
+    return [] if name == UTF8 else [("encoding", name)]
+
+
+def _not_atomic(in_place: bool) -> list[tuple[str, str]]:
+    return [("in place", NOT_ATOMIC)] if in_place else []
 
 
 def _touched(planned: writing.Write) -> tuple[Place, bytes | None]:

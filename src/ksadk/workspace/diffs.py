@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from itertools import takewhile
 
-from ksadk.workspace.text import split_keeping_ends
+from ksadk.workspace.text import common_length, split_keeping_ends
 
 CONTEXT = 3
 MAX_COMPARED_LINES = 4_000
+_BLOCK = 1 << 15
 
 
 def unified(before: str, after: str, shown: str) -> str:
@@ -17,18 +17,19 @@ def unified(before: str, after: str, shown: str) -> str:
     Where more than 4,000 lines lie between the first and the last change, that stretch is shown as taken
     out and put in as a whole: comparing it line by line can take minutes.
     """
-    old, new = split_keeping_ends(before), split_keeping_ends(after)
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
-    skip = max(0, head - CONTEXT)
-    old = old[skip : len(old) - max(0, tail - CONTEXT)]
-    new = new[skip : len(new) - max(0, tail - CONTEXT)]
+    if before == after:
+        return ""
+    head = before.rfind("\n", 0, common_length(before, after)) + 1
+    tail = _whole_lines(before, after, _common_tail(before, after, head))
+    start = _lines_back(before, head)
+    end = _lines_on(before, len(before) - tail)
+    old = split_keeping_ends(before[start:end])
+    new = split_keeping_ends(after[start : len(after) - (len(before) - end)])
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        hunks = _replaced(old, new, head - skip, min(tail, CONTEXT))
+        hunks = _replaced(old, new, before.count("\n", start, head), _count(before[len(before) - tail : end]))
     else:
         hunks = list(difflib.unified_diff(old, new, n=CONTEXT))[2:]
-    if not hunks:
-        return ""
+    skip = before.count("\n", 0, start)
     lines = [f"--- a/{shown}\n", f"+++ b/{shown}\n"]
     for line in hunks:
         if line.startswith("@@"):
@@ -38,8 +39,51 @@ def unified(before: str, after: str, shown: str) -> str:
     return "".join(lines)
 
 
-def _common(first: list[str], second: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+def _common_tail(one: str, other: str, head: int) -> int:
+    """How many characters they have in common at the end, behind the first `head`."""
+    limit = min(len(one), len(other)) - head
+    done, step = 0, _BLOCK
+    while step:
+        size = min(step, limit - done)
+        if size and _back(one, done, size) == _back(other, done, size):
+            done += size
+        else:
+            step //= 2
+    return done
+
+
+def _back(text: str, done: int, size: int) -> str:
+    end = len(text) - done
+    return text[end - size : end]
+
+
+def _whole_lines(before: str, after: str, tail: int) -> int:
+    """The part of a common tail that is whole lines in both texts."""
+    if all(len(text) == tail or text[len(text) - tail - 1] == "\n" for text in (before, after)):
+        return tail
+    found = before.find("\n", len(before) - tail)
+    return 0 if found < 0 else len(before) - found - 1
+
+
+def _lines_back(text: str, spot: int) -> int:
+    """The start of the third line before the one that begins at `spot`."""
+    for _ in range(CONTEXT):
+        spot = text.rfind("\n", 0, max(0, spot - 1)) + 1
+    return spot
+
+
+def _lines_on(text: str, spot: int) -> int:
+    """The end of the third line from `spot`, which begins one."""
+    for _ in range(CONTEXT):
+        found = text.find("\n", spot)
+        if found < 0:
+            return len(text)
+        spot = found + 1
+    return spot
+
+
+def _count(text: str) -> int:
+    return len(split_keeping_ends(text))
 
 
 def _replaced(old: list[str], new: list[str], head: int, tail: int) -> list[str]:

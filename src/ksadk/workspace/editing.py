@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ksadk.workspace import matching
+from ksadk.workspace import charsets, files, matching, nearby
+from ksadk.workspace.differences import near_miss
 from ksadk.workspace.diffs import unified
-from ksadk.workspace.files import current_state, locked, read_bytes, replace
+from ksadk.workspace.files import current_state, locked, read_bytes
 from ksadk.workspace.left_overs import reported, told
-from ksadk.workspace.nearby import nearby_candidates, shown_line
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.reading import stamp_written
-from ksadk.workspace.text import Document, encode, line_ending, split_lines
+from ksadk.workspace.text import Document, encode, line_ending
 
 MAX_SHOWN_MATCHES = 20
 
@@ -32,6 +32,17 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class How:
+    """How a file is read and written for an edit."""
+
+    encoding: str | None = None
+    in_place: bool = False
+
+
+STANDARD = How()
+
+
+@dataclass(frozen=True)
 class Edited:
     """What edits make of a file, not yet written."""
 
@@ -39,6 +50,7 @@ class Edited:
     before: bytes
     after: bytes
     diff: str
+    encoding: str
     notes: list[dict[str, Any]] = field(default_factory=list)
     """One `{index, replacements, used_quote_normalization, matches}` for each edit."""
     warning: str | None = None
@@ -48,48 +60,63 @@ class Edited:
         return sum(note["replacements"] for note in self.notes)
 
 
-def prepare(root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *, numbered: bool) -> Edited:
+def prepare(
+    root: Path,
+    states: ReadStates,
+    path: str,
+    edits: Sequence[Edit],
+    how: How = STANDARD,
+    *,
+    numbered: bool = False,
+) -> Edited:
     """Find out what the edits would do, each to what the one before it left; nothing is written.
 
     With `numbered`, an error says which edit failed (`failed_edit_index`). Raises `missing_old_text`,
     `file_not_read`, `file_modified_since_read`, `snippet_not_found`, `ambiguous_edit`, `unchanged_edit`,
-    `invalid_text`, and what keeps a file from being read or written.
+    `invalid_text`, what `Document.decode` does, and what keeps a file from being read or written.
     """
     for index, edit in enumerate(edits):
         with _naming(index, edits, numbered):
             _check_texts(edit)
     place = locate(root, path)
-    if current_state(place) is None:
+    if current_state(place, in_place=how.in_place) is None:
         raise WorkspaceError(
             f"{place.shown}: there is no such file", code="not_found", hint=SEE_LIST, path=place.shown
         )
     data, _ = read_bytes(place)
     states.check(place, data)
-    before = Document.decode(data, place.shown)
+    before = Document.decode(data, place.shown, how.encoding)
     text, notes = before.text, []
     for index, edit in enumerate(edits):
         with _naming(index, edits, numbered):
+            if before.encoding != charsets.UTF8:
+                encode(edit.new, "new_text", before.encoding)
             text, note = _applied(place, text, edit)
         notes.append({"index": index} | note)
     if text == before.text:
         raise WorkspaceError("the edits cancel each other out", code="unchanged_edit", path=place.shown)
-    after = Document(text, before.bom)
+    after = Document(text, before.charset).encode(place.shown)
+    warnings = [_ending_warning(before.text, text, edits)]
+    if how.encoding is None:
+        warnings.append(_declaration_warning(place, before, after))
     return Edited(
-        place, data, after.encode(place.shown), unified(before.text, text, place.shown), notes,
-        _ending_warning(before.text, text),
+        place, data, after, unified(before.text, text, place.shown), before.encoding, notes,
+        " ".join(filter(None, warnings)) or None,
     )  # fmt: skip
 
 
-def edit(root: Path, states: ReadStates, path: str, change: Edit) -> dict[str, Any]:
+def edit(root: Path, states: ReadStates, path: str, change: Edit, how: How = STANDARD) -> dict[str, Any]:
     """Replace one snippet; the result of `edit_workspace_file`."""
-    done, facts = _write(root, states, path, [change], numbered=False)
+    done, facts = _write(root, states, path, [change], how)
     quotes = done.notes[0]["used_quote_normalization"]
     return facts(replacements=done.replacements, used_quote_normalization=quotes, diff=done.diff)
 
 
-def multi_edit(root: Path, states: ReadStates, path: str, changes: Sequence[Edit]) -> dict[str, Any]:
+def multi_edit(
+    root: Path, states: ReadStates, path: str, changes: Sequence[Edit], how: How = STANDARD
+) -> dict[str, Any]:
     """Replace several snippets, all or none; the result of `multi_edit_workspace_file`."""
-    done, facts = _write(root, states, path, changes, numbered=True)
+    done, facts = _write(root, states, path, changes, how, numbered=True)
     return facts(edit_count=len(changes), replacements=done.replacements, edits=done.notes, diff=done.diff)
 
 
@@ -118,18 +145,21 @@ def _naming(index: int, edits: Sequence[Edit], numbered: bool) -> Iterator[None]
 
 
 def _write(
-    root: Path, states: ReadStates, path: str, edits: Sequence[Edit], *, numbered: bool
+    root: Path, states: ReadStates, path: str, edits: Sequence[Edit], how: How, *, numbered: bool = False
 ) -> tuple[Edited, Callable[..., dict[str, Any]]]:
     with told(root, path), locked(root):
-        done = prepare(root, states, path, edits, numbered=numbered)
-        state = replace(done.place, done.after, before=done.before)
+        done = prepare(root, states, path, edits, how, numbered=numbered)
+        state = files.replace(done.place, done.after, before=done.before, in_place=how.in_place)
         stamp_written(states, done.place, done.after, state)
 
     def facts(**changed: Any) -> dict[str, Any]:
         result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed
         if done.warning:
             result["warning"] = done.warning
-        return reported([done.place], result | {"size": state.st_size, "mtime_ns": state.st_mtime_ns})
+        if how.in_place:
+            result["atomic"] = False
+        result |= {"encoding": done.encoding, "size": state.st_size, "mtime_ns": state.st_mtime_ns}
+        return reported([done.place], result)
 
     return done, facts
 
@@ -153,12 +183,7 @@ def _applied(place: Place, text: str, edit: Edit) -> tuple[str, dict[str, Any]]:
     found = matching.find(text, edit.old)
     count = len(found.matches)
     if not count:
-        raise WorkspaceError(
-            f"old_text is not in {place.shown}", code="snippet_not_found",
-            hint="Copy it exactly as the file has it, without line numbers.", path=place.shown, occurrences=0,
-            nearby_candidates=nearby_candidates(text, edit.old),
-            suggested_action=f"Read {place.shown} again and copy the lines to replace.",
-        )  # fmt: skip
+        raise _missing(place, text, edit)
     if not edit.replace_all and (count != edit.expected or found.overlapping):
         raise _ambiguous(place, text, edit, found)
     changed = matching.replaced(text, found, edit.old, edit.new)
@@ -185,16 +210,38 @@ def _ambiguous(place: Place, text: str, edit: Edit, found: matching.Found) -> Wo
     )  # fmt: skip
 
 
+def _missing(place: Place, text: str, edit: Edit) -> WorkspaceError:
+    miss = near_miss(text, edit.old)
+    details: dict[str, Any] = {} if miss.difference is None else {"difference": miss.difference}
+    return WorkspaceError(
+        f"old_text is not in {place.shown}", code="snippet_not_found",
+        hint="Copy it exactly as the file has it, without line numbers.", path=place.shown, occurrences=0,
+        nearby_candidates=miss.candidates, **details,
+        suggested_action=f"Read {place.shown} again and copy the lines to replace.",
+    )  # fmt: skip
+
+
 def _shown_matches(text: str, found: matching.Found) -> list[dict[str, Any]]:
-    lines = split_lines(text)
-    shown = found.matches[:MAX_SHOWN_MATCHES]
-    return [shown_line(lines, text.count("\n", 0, match.start)) for match in shown]
+    return [nearby.shown(text, match.start, match.end) for match in found.matches[:MAX_SHOWN_MATCHES]]
 
 
-def _ending_warning(before: str, after: str) -> str | None:
+def _ending_warning(before: str, after: str, edits: Sequence[Edit]) -> str | None:
+    if not any("\n" in edit.new for edit in edits):
+        return None
     was = line_ending(before)
     if was in ("lf", "crlf") and line_ending(after) not in (was, "none"):
         return f"The file's lines ended in {was.upper()}; new_text brought in another line end."
+    return None
+
+
+def _declaration_warning(place: Place, before: Document, after: bytes) -> str | None:
+    """An edit of the line that declares the encoding does not change what the other bytes are in."""
+    try:
+        now = charsets.of_file(after, place.shown).name
+    except WorkspaceError as error:
+        return f"The file is still {before.encoding}, but now {error.message}."
+    if now != before.encoding:
+        return f"The file is still {before.encoding}, but now says that it is {now}."
     return None
 
 

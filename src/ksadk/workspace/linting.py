@@ -28,7 +28,7 @@ class Issue(NamedTuple):
     message: str
 
 
-def lint(root: Path, path: str, language: str = "auto") -> dict[str, Any]:
+def lint(root: Path, path: str, language: str = "auto", encoding: str | None = None) -> dict[str, Any]:
     """The issues of a file, with lines and columns from 1; `ok` is false only for errors, not warnings.
 
     `checked` says what was looked for: `syntax` where there is a parser, else `nul` and `trailing_blanks`.
@@ -42,15 +42,16 @@ def lint(root: Path, path: str, language: str = "auto") -> dict[str, Any]:
         )  # fmt: skip
     place = locate(root, path)
     data, _ = read_bytes(place)
-    text = Document.decode(data, place.shown).text
+    document = Document.decode(data, place.shown, encoding)
     if language == "auto":
         language = _BY_SUFFIX.get(Path(place.shown).suffix.lower(), "text")
     check, checked = _CHECKS.get(language, (_plain, ("nul", "trailing_blanks")))
-    issues = check(text)
+    issues = check(document.text)
     result: dict[str, Any] = {
         "ok": not any(issue.severity == "error" for issue in issues),
         "path": place.shown,
         "language": language,
+        "encoding": document.encoding,
         "checked": list(checked),
         "issues": [issue._asdict() for issue in issues],
         "lint_model": LINT_MODEL,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_QUOTES = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u201a\u201b", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
-)
+from ksadk.workspace.folding import straight
+
 _TOKEN = re.compile(r"\r\n|\w+|[^\w]")
 _MAX_COMPARED_TOKENS = 1_000
-_CRLF = re.compile("\r\n")
+
+_Change = tuple[bool, int, int, int, int]
+"""Whether two stretches of tokens are the same, and where each begins and ends."""
 
 
 @dataclass(frozen=True)
@@ -39,49 +40,35 @@ class Found:
 
 def find(text: str, snippet: str) -> Found:
     """Look for the snippet as it is; failing that with LF and CRLF alike; failing that with straight and
-    curly quotes alike too."""
-    spots = _spots(text, snippet)
-    if spots:
-        return _found([Match(spot, spot + len(snippet)) for spot in spots], "exact", text, snippet)
-    flat = _Flat(text)
-    for how, wide, narrow in (
-        ("line_endings", flat.text, snippet.replace("\r\n", "\n")),
-        ("quotes", flat.text.translate(_QUOTES), snippet.replace("\r\n", "\n").translate(_QUOTES)),
-    ):
-        spots = _spots(wide, narrow)
+    curly quotes alike too. A match never begins or ends inside a CRLF."""
+    spots = list(_each(text, snippet))
+    if spots and not _cuts_line_end(text, snippet, spots):
+        return _found([Match(spot, spot + len(snippet)) for spot in spots], "exact", text, snippet, spots)
+    wide, narrow = text.replace("\r\n", "\n"), snippet.replace("\r\n", "\n")
+    for how in ("line_endings", "quotes"):
+        if how == "quotes":
+            wide, narrow = straight(wide), straight(narrow)
+        spots = list(_each(wide, narrow))
         if spots:
-            matches = [Match(flat.place(spot), flat.place(spot + len(narrow))) for spot in spots]
-            return _found(matches, how, wide, narrow)
+            return _found(_placed(text, spots, len(narrow)), how, wide, narrow, spots)
     return Found([])
 
 
 def replaced(text: str, found: Found, old: str, new: str) -> str:
     """The text with every match replaced by `new`: to the letter after an exact match; else changing only
     what `old` and `new` differ in, so that the file's own line ends and quotes stay."""
+    if found.how == "exact":
+        become = dict.fromkeys({text[match.start : match.end] for match in found.matches}, new)
+    else:
+        before, after = _TOKEN.findall(old), _TOKEN.findall(new)
+        changes = list(_changes([*map(_key, before)], [*map(_key, after)]))
+        places = {text[match.start : match.end] for match in found.matches}
+        become = {there: _merged(there, changes, after) for there in places}
     pieces, done = [], 0
-    become: dict[str, str] = {}
     for match in found.matches:
-        there = text[match.start : match.end]
-        if there not in become:
-            become[there] = new if found.how == "exact" else _merged(there, old, new)
-        pieces += [text[done : match.start], become[there]]
+        pieces += [text[done : match.start], become[text[match.start : match.end]]]
         done = match.end
     return "".join([*pieces, text[done:]])
-
-
-class _Flat:
-    """A text with LF for CRLF, and where each of its characters stands in the original."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text.replace("\r\n", "\n")
-        self._ends = [found.start() - nth for nth, found in enumerate(_CRLF.finditer(text))]
-
-    def place(self, position: int) -> int:
-        return position + bisect_left(self._ends, position)
-
-
-def _spots(text: str, snippet: str) -> list[int]:
-    return list(_each(text, snippet))
 
 
 def _each(text: str, snippet: str) -> Iterator[int]:
@@ -91,17 +78,49 @@ def _each(text: str, snippet: str) -> Iterator[int]:
         spot = text.find(snippet, spot + len(snippet))
 
 
-def _found(matches: list[Match], how: str, text: str, snippet: str) -> Found:
-    mirrored = sorted(len(text) - spot - len(snippet) for spot in _each(text[::-1], snippet[::-1]))
-    return Found(matches, how, overlapping=mirrored != _spots(text, snippet))
+def _cuts_line_end(text: str, snippet: str, spots: list[int]) -> bool:
+    """Whether one of the matches begins or ends between the two characters of a CRLF."""
+    size = len(snippet)
+    return (snippet[0] == "\n" and any(spot and text[spot - 1] == "\r" for spot in spots)) or (
+        snippet[-1] == "\r" and any(text.startswith("\n", spot + size) for spot in spots)
+    )
 
 
-def _merged(there: str, old: str, new: str) -> str:
-    """`there`, which matches `old`, with the differences between `old` and `new` made to it."""
-    kept, before, after = _TOKEN.findall(there), _TOKEN.findall(old), _TOKEN.findall(new)
+def _placed(text: str, spots: list[int], size: int) -> list[Match]:
+    """Where matches stand in a text, from where they do in the same with LF for CRLF."""
+    matches, before, end = [], 0, 0
+    for spot in spots:
+        start = _forward(text, end, spot - before)
+        end = _forward(text, start, size)
+        matches.append(Match(start, end))
+        before = spot + size
+    return matches
+
+
+def _forward(text: str, start: int, count: int) -> int:
+    """The place `count` characters after `start`, with a CRLF counted as one."""
+    end, seen = start + count, start
+    while seen < end:
+        more = text.count("\r\n", seen, end + 1)  # so that a CRLF across the end is taken in
+        seen, end = end, end + more
+    return end
+
+
+def _found(matches: list[Match], how: str, text: str, snippet: str, spots: list[int]) -> Found:
+    """`Found`, with whether the matches overlap with others so that counting from the end differs."""
+    size = len(snippet)
+    if not any(text.find(snippet, spot + 1, spot + 2 * size - 1) >= 0 for spot in spots):
+        return Found(matches, how)
+    mirrored = sorted(len(text) - spot - size for spot in _each(text[::-1], snippet[::-1]))
+    return Found(matches, how, overlapping=mirrored != spots)
+
+
+def _merged(there: str, changes: list[_Change], after: list[str]) -> str:
+    """`there`, a loose match, with changes made to it that put tokens of `after` in."""
+    kept = _TOKEN.findall(there)
     ending = "\r\n" if "\r\n" in there else "\n"
     pieces: list[str] = []
-    for same, low, high, left, right in _changes([*map(_key, before)], [*map(_key, after)]):
+    for same, low, high, left, right in changes:
         if same:
             pieces += kept[low:high]
         else:
@@ -109,29 +128,29 @@ def _merged(there: str, old: str, new: str) -> str:
     return "".join(pieces)
 
 
-def _changes(before: list[str], after: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Stretches of the two lists, and whether they are the same. Of long lists only the beginning and the
-    end are compared, since comparing all can take minutes."""
-    if max(len(before), len(after)) <= _MAX_COMPARED_TOKENS:
-        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-        for tag, low, high, left, right in matcher.get_opcodes():
-            yield tag == "equal", low, high, left, right
-        return
+def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
+    """Stretches of the two lists, and whether they are the same. What lies between a common beginning and
+    common lines at the end is compared, unless it is so long that it would take seconds."""
     head = _common(before, after)
     tail = _common(before[head:][::-1], after[head:][::-1])
+    lines = next((size for size in range(tail, 0, -1) if before[-size - 1 : -size] == ["\n"]), 0)
+    longest = max(len(before), len(after)) - head
+    if longest - lines <= _MAX_COMPARED_TOKENS:
+        tail = lines
     low, left = len(before) - tail, len(after) - tail
     yield True, 0, head, 0, head
-    yield False, head, low, head, left
+    if longest - tail <= _MAX_COMPARED_TOKENS:
+        matcher = difflib.SequenceMatcher(None, before[head:low], after[head:left], autojunk=False)
+        for tag, first, last, other, end in matcher.get_opcodes():
+            yield tag == "equal", head + first, head + last, head + other, head + end
+    else:
+        yield False, head, low, head, left
     yield True, low, len(before), left, len(after)
 
 
 def _common(first: list[str], second: list[str]) -> int:
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _key(token: str) -> str:

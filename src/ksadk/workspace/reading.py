@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.workspace.files import read_bytes
+from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates, WorkspaceReadState, sha256
 from ksadk.workspace.text import Document, line_ending, split_lines
@@ -23,14 +24,16 @@ def read(
     start_line: int | None = None,
     end_line: int | None = None,
     include_line_numbers: bool = True,
+    encoding: str | None = None,
 ) -> dict[str, Any]:
     """Lines `start_line` to `end_line` (from 1, both included), and where they stand in the file.
 
-    Raises `invalid_range`, `not_utf8`, `file_too_large`, `not_found` and the like.
+    Raises `invalid_range`, `file_too_large`, `not_found`, what `Document.decode` does, and the like.
     """
     place = locate(root, path)
-    data, state = read_bytes(place)
-    document = Document.decode(data, place.shown)
+    with told(root, path):
+        data, state = read_bytes(place)
+    document = Document.decode(data, place.shown, encoding)
     lines = split_lines(document.text)
     total = len(lines)
     start, end = _line_range(place, start_line, end_line, total)
@@ -40,7 +43,7 @@ def read(
     content = "\n".join(
         f"{number} | {line}" for number, line in enumerate(chosen, start)
     ) if include_line_numbers else "\n".join(chosen)  # fmt: skip
-    return {
+    result: dict[str, Any] = {
         "ok": True,
         "path": place.shown,
         "size": state.st_size,
@@ -52,10 +55,12 @@ def read(
         "read_range": {"start": start, "end": end},
         "total_lines": total,
         "line_ending": line_ending(document.text),
+        "encoding": document.encoding,
         "partial": partial,
         "suggested_action": _rest(start, end, total),
         "content": content,
     }
+    return reported([place], result)
 
 
 def stamp(

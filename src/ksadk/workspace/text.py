@@ -1,13 +1,15 @@
-"""One idea of text for reading, searching and editing: UTF-8, and lines that end at LF or CRLF only."""
+"""One idea of text for reading, searching and editing: a known encoding, and lines at LF or CRLF."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ksadk.workspace import charsets
 from ksadk.workspace.paths import WorkspaceError
 
 BOM = b"\xef\xbb\xbf"
 SHOWN_LINE_CHARS = 500
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -15,33 +17,73 @@ class Document:
     """The text of a file. A byte order mark at its start is kept apart, and written back."""
 
     text: str
-    bom: bool = False
+    charset: charsets.Charset = field(default=charsets.Charset(charsets.UTF8))
 
     @classmethod
-    def decode(cls, data: bytes, shown: str) -> Document:
-        """Read UTF-8; `not_utf8` says at which byte it stops being that."""
-        bom = data.startswith(BOM)
+    def decode(cls, data: bytes, shown: str, encoding: str | None = None) -> Document:
+        """Read a file in the encoding that is named, or that it says itself (`charsets.of_file`).
+
+        Raises `not_utf8` or `wrong_encoding`, with the byte where it stops being that; `lossy_encoding` where
+        writing the text would not give the same bytes back; `unsupported_encoding`.
+        """
+        charset = charsets.of_file(data, shown, encoding)
+        body = data.removeprefix(charset.mark)
         try:
-            return cls(data[len(BOM) * bom :].decode(), bom)
+            text = body.decode(charset.name)
         except UnicodeDecodeError as error:
+            raise _undecodable(data, shown, charset, error.start) from None
+        if charset.name != charsets.UTF8 and charsets.decoded(body, charset.name) is None:
             raise WorkspaceError(
-                f"{shown} is not UTF-8 text (byte {error.start + len(BOM) * bom})",
-                code="not_utf8", hint="Other files are read and changed with commands.", path=shown,
-            ) from None  # fmt: skip
+                f"{shown} has bytes that {charset.name} would not write as they are", code="lossy_encoding",
+                hint="Change it with a command, or write the whole file.", path=shown, encoding=charset.name,
+            )  # fmt: skip
+        return cls(text, charset)
+
+    @property
+    def encoding(self) -> str:
+        return self.charset.name
 
     def encode(self, shown: str) -> bytes:
-        return BOM * self.bom + encode(self.text, shown)
+        return self.charset.mark + encode(self.text, shown, self.encoding)
 
 
-def encode(text: str, shown: str) -> bytes:
-    """The text as UTF-8; `invalid_text` for half of a surrogate pair, which no file can hold."""
+def encode(text: str, shown: str, encoding: str = charsets.UTF8) -> bytes:
+    """The text in an encoding; `invalid_text` for a character that it has not, or half of a surrogate pair,
+    which no file can hold."""
     try:
-        return text.encode()
+        data = text.encode(encoding)
     except UnicodeEncodeError as error:
-        raise WorkspaceError(
-            f"the text for {shown} holds half of a surrogate pair at character {error.start}",
-            code="invalid_text", path=shown,
-        ) from None  # fmt: skip
+        raise _unwritable(text, error.start, shown, encoding) from None
+    if encoding != charsets.UTF8:
+        back = data.decode(encoding)
+        if back != text:  # some encodings write a character as a similar one
+            start = next(
+                spot for spot, (one, other) in enumerate(zip(text, back, strict=False)) if one != other
+            )
+            raise _unwritable(text, start, shown, encoding)
+    return data
+
+
+def _unwritable(text: str, spot: int, shown: str, encoding: str) -> WorkspaceError:
+    character = text[spot]
+    what = f"{character!r} (U+{ord(character):04X}), which {encoding} has not,"
+    if "\ud800" <= character <= "\udfff":
+        what = "half of a surrogate pair"
+    return WorkspaceError(
+        f"the text for {shown} holds {what} at character {spot}",
+        code="invalid_text", path=shown, encoding=encoding,
+    )  # fmt: skip
+
+
+def _undecodable(data: bytes, shown: str, charset: charsets.Charset, start: int) -> WorkspaceError:
+    utf8 = charset.name == charsets.UTF8
+    name = "UTF-8" if utf8 else charset.name
+    return WorkspaceError(
+        f"{shown} is not {name} text (byte {start + len(charset.mark)})",
+        code="not_utf8" if utf8 else "wrong_encoding",
+        hint="If you know its encoding, name it with encoding=; candidates only could be it.",
+        path=shown, candidates=charsets.candidates(data),
+    )  # fmt: skip
 
 
 def split_lines(text: str) -> list[str]:
@@ -58,6 +100,20 @@ def split_keeping_ends(text: str) -> list[str]:
     last = lines.pop()
     lines = [line + "\n" for line in lines]
     return [*lines, last] if last else lines
+
+
+def common_length(one: str, other: str) -> int:
+    """How many characters two texts have in common at the start: compared in blocks, the last one halved."""
+    limit = min(len(one), len(other))
+    done = 0
+    while done < limit and one[done : done + _BLOCK] == other[done : done + _BLOCK]:
+        done += _BLOCK
+    step = _BLOCK
+    while step and done < limit:
+        if one[done : done + step] == other[done : done + step]:
+            done += step
+        step //= 2
+    return min(done, limit)
 
 
 def line_ending(text: str) -> str:

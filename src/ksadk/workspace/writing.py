@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ksadk.workspace import charsets
 from ksadk.workspace.files import (
     MAX_TEXT_BYTES,
     check_parent,
@@ -38,17 +39,27 @@ class Write:
     before: bytes | None
     after: bytes
     exists: bool
+    encoding: str
     in_place: bool = False
 
 
-def prepare(root: Path, path: str, content: str, overwrite: bool, in_place: bool = False) -> Write:
+def prepare(
+    root: Path,
+    path: str,
+    content: str,
+    overwrite: bool,
+    encoding: str | None = None,
+    in_place: bool = False,
+) -> Write:
     """Find out what a write would do; nothing is written.
 
     Raises `already_exists`, `is_a_directory`, `not_a_directory`, `protected_path`, `read_only_file`,
-    `hard_linked_file` unless it shall be written `in_place`, `invalid_text`, `file_too_large`.
+    `hard_linked_file` unless it shall be written `in_place`, `invalid_text`, `unsupported_encoding`,
+    `file_too_large`.
     """
     place = locate(root, path)
-    data = encode(content, place.shown)
+    charset = charsets.of_new_file(content, place.shown, encoding)
+    data = charset.mark + encode(content, place.shown, charset.name)
     if len(data) > MAX_WRITE_BYTES:
         raise WorkspaceError(
             f"{place.shown} would have {len(data):,} bytes; the limit is {MAX_WRITE_BYTES:,}",
@@ -57,11 +68,11 @@ def prepare(root: Path, path: str, content: str, overwrite: bool, in_place: bool
     state = current_state(place, in_place=in_place or not overwrite)
     if state is None:
         check_parent(place)
-        return Write(place, None, data, exists=False)
+        return Write(place, None, data, exists=False, encoding=charset.name)
     if not overwrite:
         raise already_exists(place)
     before = read_bytes(place, MAX_WRITE_BYTES)[0] if state.st_size <= MAX_WRITE_BYTES else None
-    return Write(place, before, data, exists=True, in_place=in_place)
+    return Write(place, before, data, exists=True, encoding=charset.name, in_place=in_place)
 
 
 def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
@@ -103,19 +114,27 @@ def paths_and_contents(items: object) -> list[tuple[str, str]]:
 
 
 def write_file(
-    root: Path, states: ReadStates, path: str, content: str, overwrite: bool = True, in_place: bool = False
+    root: Path,
+    states: ReadStates,
+    path: str,
+    content: str,
+    overwrite: bool = True,
+    encoding: str | None = None,
+    in_place: bool = False,
 ) -> dict[str, Any]:
     """Write one file; the result of `write_workspace_file`."""
     with told(root, path), locked(root):
-        write = prepare(root, path, content, overwrite, in_place)
+        write = prepare(root, path, content, overwrite, encoding, in_place)
         _commit(states, write)
-    return reported([write.place], {
+    result = {
         "ok": True,
         "path": write.place.shown,
         "absolute_path": str(write.place.real),
+        "encoding": write.encoding,
         "size": len(write.after),
         "created": not write.exists,
-    })  # fmt: skip
+    }
+    return reported([write.place], result | ({"atomic": False} if write.in_place else {}))
 
 
 def write_files(root: Path, states: ReadStates, files: object, overwrite: bool = True) -> dict[str, Any]:
