@@ -1,9 +1,9 @@
 """A warm process whose children write, and are killed with SIGKILL before or after any system call they make.
 
-Each line of stdin is an order, `{"job", "root", "reads", "new", ...}`, and is answered by lines: what the child
-said, if it came to that, and how it ended. `kill` is the number of a call and `before` or `after`; with `foreign`,
-another program writes the file right before names are exchanged. With `plainly`, calls are not counted, and the
-child is killed after `delay` seconds, if that is given.
+Each line of stdin is an order, `{"job", "root", "reads", "new", ...}`, and is answered by lines: what the
+child said, if it came to that, and how it ended. `kill` is the number of a call and `before` or `after`; with
+`foreign`, another program writes the file right before names are exchanged. With `plainly`, calls are not
+counted, and the child is killed after `delay` seconds, if that is given.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ksadk.errors import KsadkError
 from ksadk.workspace import editing, exchange, writing
 from ksadk.workspace.read_state import ReadStates
 
@@ -105,8 +106,8 @@ def _child(order: dict[str, Any]) -> None:
     try:
         JOBS[order["job"]](Path(order["root"]), ReadStates(Path(order["reads"])), order["new"])
         said = "ok"
-    except Exception as error:
-        said = getattr(error, "code", repr(error))
+    except KsadkError as error:
+        said = error.code
     answer = json.dumps({"said": said, "names": calls.names})
     sys.__stdout__.write(answer + "\n")  # type: ignore[union-attr]
     sys.__stdout__.flush()  # type: ignore[union-attr]

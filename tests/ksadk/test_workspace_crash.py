@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment leaves a whole file, the old one or the new one, and loses nobody's."""
+"""A writer that is killed at any moment leaves a whole file, old or new, and loses nobody's bytes."""
 
 from __future__ import annotations
 
