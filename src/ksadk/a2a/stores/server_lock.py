@@ -28,17 +28,19 @@ class ServerLock:
             raise in_use
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be opened: {error.strerror}") from error
-        try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._descriptor)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor: int | None = descriptor
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
             raise in_use from error
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be locked: {error.strerror}") from error
         _held.add(self._path)
 
     def release(self) -> None:
-        """Let another server have the file."""
-        _held.discard(self._path)
-        os.close(self._descriptor)
+        """Let another server have the file; once released, it does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            _held.discard(self._path)
+            os.close(descriptor)
