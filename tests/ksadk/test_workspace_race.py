@@ -1,5 +1,4 @@
-"""Others change the tree while we work: a directory that becomes a link leads nothing outside, and of edits at
-once all land."""
+"""Others change the tree meanwhile: what becomes a link leads nothing outside, and all edits land."""
 
 from __future__ import annotations
 
