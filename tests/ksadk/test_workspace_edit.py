@@ -319,7 +319,8 @@ def test_an_exact_match_is_replaced_to_the_letter(
         return  # what would cut a CRLF in two is no exact match
     found = matching.find(text, old)
     assert found.how == "exact"
-    assert matching.replaced(text, found, old, "".join(new)) == text.replace(old, "".join(new))
+    change = matching.replaced(text, found, old, "".join(new))
+    assert change.made(text) == text.replace(old, "".join(new))
 
 
 @given(before=PIECES, middle=PIECES, after=PIECES)
@@ -333,4 +334,4 @@ def test_replacing_a_loose_match_by_itself_changes_nothing(
         return  # a CR before a CRLF: taking CRLF for LF makes another CRLF
     found = matching.find(text, old)
     assert found.matches
-    assert matching.replaced(text, found, old, old) == text
+    assert matching.replaced(text, found, old, old).made(text) == text

@@ -16,6 +16,7 @@ from ksadk.workspace import editing, files, linting, listing, reading, writing
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.paths import WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.text import Change
 
 
 @pytest.fixture
@@ -406,7 +407,7 @@ def test_a_diff_makes_the_one_text_of_the_other(tmp_path: Path, before: str, aft
     target = tmp_path / "f.txt"
     target.write_bytes(before.encode())
     subprocess.run(
-        ["git", "apply", "--unidiff-zero", "-p1", "-"], input=unified(before, after, "f.txt").encode(),
+        ["git", "apply", "--unidiff-zero", "-p1", "-"], input=unified(before, Change.between(before, after), "f.txt").encode(),
         cwd=tmp_path, check=True,
     )  # fmt: skip
     assert target.read_bytes() == after.encode()

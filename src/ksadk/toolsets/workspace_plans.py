@@ -13,7 +13,7 @@ from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import MAX_TEXT_BYTES, read_bytes
 from ksadk.workspace.paths import Place, WorkspaceError
 from ksadk.workspace.read_state import ReadStates
-from ksadk.workspace.text import Document
+from ksadk.workspace.text import Change, Document
 
 NOT_ATOMIC = "written through, not in one step: a crash may leave a mixture of old and new"
 
@@ -109,7 +109,7 @@ def _diff(planned: writing.Write) -> str:
     except WorkspaceError:
         return ""
     after = Document.decode(planned.after, planned.place.shown, planned.encoding)
-    return unified(before.text, after.text, planned.place.shown)
+    return unified(before.text, Change.between(before.text, after.text), planned.place.shown)
 
 
 def _unseen(planned: writing.Write) -> list[tuple[str, str]]:

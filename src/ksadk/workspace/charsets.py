@@ -76,7 +76,8 @@ def declared(data: bytes, shown: str) -> str | None:
     """The encoding that a Python source declares in its first two lines, as PEP 263 has it."""
     if not shown.lower().endswith(_PYTHON_SUFFIXES):
         return None
-    for line in data.split(b"\n", 2)[:2]:
+    end = data.find(b"\n", data.find(b"\n") + 1)
+    for line in data[: end if end >= 0 else None].split(b"\n", 2)[:2]:
         found = _DECLARATION.match(line)
         if found:
             name = supported(_as_python_reads(found[1].decode("ascii", "replace")), shown)

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import difflib
 
-from ksadk.workspace.text import common_length, split_keeping_ends
+from ksadk.workspace.text import Change, split_keeping_ends
 
 CONTEXT = 3
 MAX_COMPARED_LINES = 4_000
-_BLOCK = 1 << 15
 
 
-def unified(before: str, after: str, shown: str) -> str:
-    """A unified diff with three lines of context; empty when the texts are the same.
+def unified(before: str, change: Change, shown: str) -> str:
+    """A unified diff of a change, with three lines of context; empty when nothing changes.
 
     Where more than 4,000 lines lie between the first and the last change, that stretch is shown as taken
     out and put in as a whole: comparing it line by line can take minutes.
     """
-    if before == after:
+    if before[change.start : change.end] == change.text:
         return ""
-    head = before.rfind("\n", 0, common_length(before, after)) + 1
-    tail = _whole_lines(before, after, _common_tail(before, after, head))
-    start = _lines_back(before, head)
-    end = _lines_on(before, len(before) - tail)
+    head = before.rfind("\n", 0, change.start) + 1
+    tail = _end_of_line(before, change)
+    start, end = _lines_back(before, head), _lines_on(before, tail)
     old = split_keeping_ends(before[start:end])
-    new = split_keeping_ends(after[start : len(after) - (len(before) - end)])
+    new = split_keeping_ends(before[start : change.start] + change.text + before[change.end : end])
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
-        hunks = _replaced(old, new, before.count("\n", start, head), _count(before[len(before) - tail : end]))
+        hunks = _replaced(
+            old, new, before.count("\n", start, head), len(split_keeping_ends(before[tail:end]))
+        )
     else:
         hunks = list(difflib.unified_diff(old, new, n=CONTEXT))[2:]
     skip = before.count("\n", 0, start)
@@ -39,30 +39,12 @@ def unified(before: str, after: str, shown: str) -> str:
     return "".join(lines)
 
 
-def _common_tail(one: str, other: str, head: int) -> int:
-    """How many characters they have in common at the end, behind the first `head`."""
-    limit = min(len(one), len(other)) - head
-    done, step = 0, _BLOCK
-    while step:
-        size = min(step, limit - done)
-        if size and _back(one, done, size) == _back(other, done, size):
-            done += size
-        else:
-            step //= 2
-    return done
-
-
-def _back(text: str, done: int, size: int) -> str:
-    end = len(text) - done
-    return text[end - size : end]
-
-
-def _whole_lines(before: str, after: str, tail: int) -> int:
-    """The part of a common tail that is whole lines in both texts."""
-    if all(len(text) == tail or text[len(text) - tail - 1] == "\n" for text in (before, after)):
-        return tail
-    found = before.find("\n", len(before) - tail)
-    return 0 if found < 0 else len(before) - found - 1
+def _end_of_line(before: str, change: Change) -> int:
+    """The end of the last line that a change touches, before and after it."""
+    ends_line = (change.text or before[: change.start][-1:])[-1:] == "\n" or not (change.start or change.text)
+    if ends_line and (change.end == 0 or before[change.end - 1] == "\n"):
+        return change.end
+    return before.find("\n", change.end) + 1 or len(before)
 
 
 def _lines_back(text: str, spot: int) -> int:
@@ -80,10 +62,6 @@ def _lines_on(text: str, spot: int) -> int:
             return len(text)
         spot = found + 1
     return spot
-
-
-def _count(text: str) -> int:
-    return len(split_keeping_ends(text))
 
 
 def _replaced(old: list[str], new: list[str], head: int, tail: int) -> list[str]:

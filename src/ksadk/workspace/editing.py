@@ -16,7 +16,7 @@ from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.reading import stamp_written
-from ksadk.workspace.text import Document, encode, line_ending
+from ksadk.workspace.text import Change, Document, encode, line_ending
 
 MAX_SHOWN_MATCHES = 20
 
@@ -52,7 +52,7 @@ class Edited:
     diff: str
     encoding: str
     notes: list[dict[str, Any]] = field(default_factory=list)
-    """One `{index, replacements, used_quote_normalization, matches}` for each edit."""
+    """One `{index, replacements, used_quote_normalization}` for each edit, and `matches` if `numbered`."""
     warning: str | None = None
 
     @property
@@ -86,21 +86,24 @@ def prepare(
     data, _ = read_bytes(place)
     states.check(place, data)
     before = Document.decode(data, place.shown, how.encoding)
-    text, notes = before.text, []
+    change, notes = Change(0, 0, ""), []
     for index, edit in enumerate(edits):
         with _naming(index, edits, numbered):
             if before.encoding != charsets.UTF8:
                 encode(edit.new, "new_text", before.encoding)
-            text, note = _applied(place, text, edit)
-        notes.append({"index": index} | note)
-    if text == before.text:
+            text = change.made(before.text) if index else before.text
+            found, made = _applied(place, text, edit)
+        change = change.then(before.text, made) if index else made
+        note = {"replacements": len(found.matches), "used_quote_normalization": found.how == "quotes"}
+        notes.append({"index": index} | note | ({"matches": _shown_matches(text, found)} if numbered else {}))
+    if before.text[change.start : change.end] == change.text:
         raise WorkspaceError("the edits cancel each other out", code="unchanged_edit", path=place.shown)
-    after = Document(text, before.charset).encode(place.shown)
-    warnings = [_ending_warning(before.text, text, edits)]
+    after = before.changed(data, change, place.shown)
+    warnings = [_ending_warning(before.text, change)]
     if how.encoding is None:
         warnings.append(_declaration_warning(place, before, after))
     return Edited(
-        place, data, after, unified(before.text, text, place.shown), before.encoding, notes,
+        place, data, after, unified(before.text, change, place.shown), before.encoding, notes,
         " ".join(filter(None, warnings)) or None,
     )  # fmt: skip
 
@@ -179,22 +182,17 @@ def _check_texts(edit: Edit) -> None:
         )
 
 
-def _applied(place: Place, text: str, edit: Edit) -> tuple[str, dict[str, Any]]:
+def _applied(place: Place, text: str, edit: Edit) -> tuple[matching.Found, Change]:
     found = matching.find(text, edit.old)
     count = len(found.matches)
     if not count:
         raise _missing(place, text, edit)
     if not edit.replace_all and (count != edit.expected or found.overlapping):
         raise _ambiguous(place, text, edit, found)
-    changed = matching.replaced(text, found, edit.old, edit.new)
-    if changed == text:
+    change = matching.replaced(text, found, edit.old, edit.new)
+    if text[change.start : change.end] == change.text:
         raise WorkspaceError(f"the edit changes nothing in {place.shown}", code="unchanged_edit")
-    note = {
-        "replacements": count,
-        "used_quote_normalization": found.how == "quotes",
-        "matches": _shown_matches(text, found),
-    }
-    return changed, note
+    return found, change
 
 
 def _ambiguous(place: Place, text: str, edit: Edit, found: matching.Found) -> WorkspaceError:
@@ -225,13 +223,16 @@ def _shown_matches(text: str, found: matching.Found) -> list[dict[str, Any]]:
     return [nearby.shown(text, match.start, match.end) for match in found.matches[:MAX_SHOWN_MATCHES]]
 
 
-def _ending_warning(before: str, after: str, edits: Sequence[Edit]) -> str | None:
-    if not any("\n" in edit.new for edit in edits):
+def _ending_warning(before: str, change: Change) -> str | None:
+    """What to say of a file whose lines all ended alike, and do no longer."""
+    first = before.find("\n")
+    was = line_ending(before[max(0, first - 1) : first + 1])
+    around = (
+        before[max(0, change.start - 1) : change.start] + change.text + before[change.end : change.end + 1]
+    )
+    if was == "none" or line_ending(around) in (was, "none") or line_ending(before) != was:
         return None
-    was = line_ending(before)
-    if was in ("lf", "crlf") and line_ending(after) not in (was, "none"):
-        return f"The file's lines ended in {was.upper()}; new_text brought in another line end."
-    return None
+    return f"The file's lines ended in {was.upper()}; new_text brought in another line end."
 
 
 def _declaration_warning(place: Place, before: Document, after: bytes) -> str | None:

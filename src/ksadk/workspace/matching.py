@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ksadk.workspace.folding import straight
+from ksadk.workspace.text import Change
 
 _TOKEN = re.compile(r"\r\n|\w+|[^\w]")
 _MAX_COMPARED_TOKENS = 1_000
@@ -54,9 +55,9 @@ def find(text: str, snippet: str) -> Found:
     return Found([])
 
 
-def replaced(text: str, found: Found, old: str, new: str) -> str:
-    """The text with every match replaced by `new`: to the letter after an exact match; else changing only
-    what `old` and `new` differ in, so that the file's own line ends and quotes stay."""
+def replaced(text: str, found: Found, old: str, new: str) -> Change:
+    """Every match replaced by `new`: to the letter after an exact match; else changing only what `old` and
+    `new` differ in, so that the file's own line ends and quotes stay."""
     if found.how == "exact":
         become = dict.fromkeys({text[match.start : match.end] for match in found.matches}, new)
     else:
@@ -64,11 +65,12 @@ def replaced(text: str, found: Found, old: str, new: str) -> str:
         changes = list(_changes([*map(_key, before)], [*map(_key, after)]))
         places = {text[match.start : match.end] for match in found.matches}
         become = {there: _merged(there, changes, after) for there in places}
-    pieces, done = [], 0
+    start = done = found.matches[0].start
+    pieces = []
     for match in found.matches:
         pieces += [text[done : match.start], become[text[match.start : match.end]]]
         done = match.end
-    return "".join([*pieces, text[done:]])
+    return Change(start, done, "".join(pieces))
 
 
 def _each(text: str, snippet: str) -> Iterator[int]:

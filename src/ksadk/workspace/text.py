@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ksadk.workspace import charsets
 from ksadk.workspace.paths import WorkspaceError
@@ -10,6 +11,32 @@ from ksadk.workspace.paths import WorkspaceError
 BOM = b"\xef\xbb\xbf"
 SHOWN_LINE_CHARS = 500
 _BLOCK = 1 << 15
+
+
+class Change(NamedTuple):
+    """The characters [start, end) of a text become another text."""
+
+    start: int
+    end: int
+    text: str
+
+    @classmethod
+    def between(cls, before: str, after: str) -> Change:
+        """From the first character to the last in which two texts differ."""
+        start = common_length(before, after)
+        tail = common_tail(before, after, start)
+        return cls(start, len(before) - tail, after[start : len(after) - tail])
+
+    def made(self, text: str) -> str:
+        return text[: self.start] + self.text + text[self.end :]
+
+    def then(self, text: str, later: Change) -> Change:
+        """This change of `text` and a later one of what it makes, as one."""
+        made_end = self.start + len(self.text)
+        start = min(self.start, later.start)
+        end = self.end + max(0, later.end - made_end)
+        whole = text[start : self.start] + self.text + text[self.end : end]
+        return Change(start, end, Change(later.start - start, later.end - start, later.text).made(whole))
 
 
 @dataclass(frozen=True)
@@ -43,8 +70,16 @@ class Document:
     def encoding(self) -> str:
         return self.charset.name
 
-    def encode(self, shown: str) -> bytes:
-        return self.charset.mark + encode(self.text, shown, self.encoding)
+    def changed(self, data: bytes, change: Change, shown: str) -> bytes:
+        """The bytes of the file that this was read from, `data`, with a change made: all others are copied."""
+        mark, name = len(self.charset.mark), self.encoding
+        if len(self.text) + mark == len(data):  # a byte for each character
+            start, end = change.start + mark, change.end + mark
+        else:
+            start = mark + len(self.text[: change.start].encode(name))
+            end = start + len(self.text[change.start : change.end].encode(name))
+        view = memoryview(data)
+        return b"".join([view[:start], encode(change.text, shown, name), view[end:]])
 
 
 def encode(text: str, shown: str, encoding: str = charsets.UTF8) -> bytes:
@@ -114,6 +149,24 @@ def common_length(one: str, other: str) -> int:
             done += step
         step //= 2
     return min(done, limit)
+
+
+def common_tail(one: str, other: str, head: int) -> int:
+    """How many characters they have in common at the end, behind the first `head`."""
+    limit = min(len(one), len(other)) - head
+    done, step = 0, _BLOCK
+    while step:
+        size = min(step, limit - done)
+        if size and _back(one, done, size) == _back(other, done, size):
+            done += size
+        else:
+            step //= 2
+    return done
+
+
+def _back(text: str, done: int, size: int) -> str:
+    end = len(text) - done
+    return text[end - size : end]
 
 
 def line_ending(text: str) -> str:
