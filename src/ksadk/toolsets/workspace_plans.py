@@ -11,6 +11,7 @@ from ksadk.workspace import editing, writing
 from ksadk.workspace.charsets import UTF8
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import MAX_TEXT_BYTES, read_bytes
+from ksadk.workspace.left_overs import told
 from ksadk.workspace.paths import Place, WorkspaceError
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.text import Change, Document
@@ -46,7 +47,8 @@ def edit(
     numbered: bool = False,
 ) -> Plan:
     """The plan of the two edit tools; raises as the call would."""
-    planned = editing.prepare(root, states, path, edits, how, numbered=numbered)
+    with told(root, path):
+        planned = editing.prepare(root, states, path, edits, how, numbered=numbered)
     count = planned.replacements
     summary = f"Edit {planned.place.shown}: {count} replacement{'s' * (count != 1)}"
     details = [("warning", planned.warning)] if planned.warning else []
