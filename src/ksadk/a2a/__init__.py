@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ksadk.a2a.card import JSONRPC_PATH, PROTOCOL_VERSION, REST_PATH, build_agent_card
     from ksadk.a2a.check import Finding, check_card
+    from ksadk.a2a.client_errors import A2ARunError, AgentError
     from ksadk.a2a.project import Project, detect_project
     from ksadk.a2a.stores.base import default_owner_resolver
     from ksadk.a2a.stores.contexts import A2AContextIdentity, SQLiteA2AContextStore
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
         RunHandle,
         SQLiteA2AResumeStateStore,
     )
+    from ksadk.a2a.stream import (
+        A2AStreamEvent,
+        stream_a2a_agent,
+        stream_a2a_agent_events,
+        stream_a2a_agent_to_writer,
+    )
 
 _HOME = {
     "JSONRPC_PATH": "card",
@@ -29,6 +36,12 @@ _HOME = {
     "check_card": "check",
     "Project": "project",
     "detect_project": "project",
+    "A2ARunError": "client_errors",
+    "AgentError": "client_errors",
+    "A2AStreamEvent": "stream",
+    "stream_a2a_agent": "stream",
+    "stream_a2a_agent_events": "stream",
+    "stream_a2a_agent_to_writer": "stream",
     "A2AContextIdentity": "stores.contexts",
     "A2AResumeState": "stores.resume",
     "InMemoryA2AResumeStateStore": "stores.resume",
@@ -46,6 +59,9 @@ __all__ = [
     "REST_PATH",
     "A2AContextIdentity",
     "A2AResumeState",
+    "A2ARunError",
+    "A2AStreamEvent",
+    "AgentError",
     "Finding",
     "InMemoryA2AResumeStateStore",
     "Project",
@@ -58,6 +74,9 @@ __all__ = [
     "check_card",
     "default_owner_resolver",
     "detect_project",
+    "stream_a2a_agent",
+    "stream_a2a_agent_events",
+    "stream_a2a_agent_to_writer",
 ]
 
 

@@ -1,0 +1,256 @@
+"""A2A's two bindings over HTTP: an operation goes out, and one answer or a stream of them comes back.
+
+This is not the SDK's transport, because that one splits streams at every character that Python takes for a
+line end (U+2028 in an answer breaks it), loses the body of a refusal, and takes an error in a 200 for an
+empty answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+
+from ksadk.a2a.client_errors import (
+    BODY_SHOWN,
+    AgentError,
+    AgentUnreachable,
+    InvalidAnswer,
+    StreamBroken,
+    http_error,
+    rest_error,
+    rpc_error,
+)
+from ksadk.a2a.sse import EventReader
+
+VERSION_HEADER = "A2A-Version"
+VERSION = "1.0"
+MAX_BODY_BYTES = 64 * 1024 * 1024
+_BODY_OF_REFUSAL = 64 * 1024
+
+
+class Operation(NamedTuple):
+    """An operation as the bindings write it; `{id}` is the task's."""
+
+    rpc: str
+    verb: str
+    path: str
+
+
+SEND = Operation("SendMessage", "POST", "/message:send")
+STREAM = Operation("SendStreamingMessage", "POST", "/message:stream")
+GET_TASK = Operation("GetTask", "GET", "/tasks/{id}")
+LIST_TASKS = Operation("ListTasks", "GET", "/tasks")
+CANCEL = Operation("CancelTask", "POST", "/tasks/{id}:cancel")
+SUBSCRIBE = Operation("SubscribeToTask", "GET", "/tasks/{id}:subscribe")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Where and how an agent is spoken to; `tenant` goes with every request, unless it is empty."""
+
+    url: str
+    binding: str
+    version: str = VERSION
+    tenant: str = ""
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What goes with every request beside its content."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    has_credentials: bool = False
+
+
+NO_EXTRAS = Extras()
+
+
+class Wire:
+    """Speaks to one interface of an agent. Requests and answers are JSON values, as A2A writes them."""
+
+    def __init__(self, client: httpx.AsyncClient, interface: Interface, extras: Extras = NO_EXTRAS) -> None:
+        self._client = client
+        self._interface = interface
+        self._extras = extras
+
+    async def call(self, operation: Operation, request: Mapping[str, Any]) -> Any:
+        """The result of an operation; an error of the agent's is raised."""
+        with network(self._interface.url):
+            response = await self._client.send(self._request(operation, request), stream=True)
+            try:
+                await self._refuse_failures(response)
+                return self._result(await read_body(response, MAX_BODY_BYTES))
+            finally:
+                await response.aclose()
+
+    async def stream(self, operation: Operation, request: Mapping[str, Any]) -> AsyncGenerator[Any]:
+        """The results of an operation that streams, each as it comes; `StreamBroken` where it breaks off."""
+        sent = self._request(operation, request)
+        sent.headers["Accept"] = "text/event-stream, application/json"
+        with network(self._interface.url):
+            response = await self._client.send(sent, stream=True)
+        try:
+            with network(self._interface.url):
+                await self._refuse_failures(response)
+            if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                with network(self._interface.url):
+                    yield self._result(await read_body(response, MAX_BODY_BYTES))
+                return
+            async for event in _events(response):
+                yield self._result(event)
+        finally:
+            await response.aclose()
+
+    def _request(self, operation: Operation, request: Mapping[str, Any]) -> httpx.Request:
+        url, query = self._interface.url, dict(self._extras.query)
+        body: dict[str, Any] | None = {**request}
+        if self._interface.tenant:
+            body = {"tenant": self._interface.tenant, **request}
+        verb = "POST"
+        if self._interface.binding == "JSONRPC":
+            body = {"jsonrpc": "2.0", "id": str(uuid4()), "method": operation.rpc, "params": body}
+        else:
+            verb = operation.verb
+            tenant = f"/{quote(self._interface.tenant, safe='')}" if self._interface.tenant else ""
+            path = operation.path.format(id=quote(str(request.get("id", "")), safe=""))
+            url = url.rstrip("/") + tenant + path
+            if verb == "GET":
+                query, body = _as_query(request, operation) | query, None
+        return self._client.build_request(
+            verb,
+            httpx.URL(url).copy_merge_params(query),
+            json=body,
+            headers={VERSION_HEADER: VERSION, **self._extras.headers},
+        )
+
+    async def _refuse_failures(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        body = await read_body(response, _BODY_OF_REFUSAL, cut=True)
+        if response.has_redirect_location:
+            raise AgentError(
+                f"{response.url} sends to {response.headers['location']} instead of answering",
+                hint="The card's interface must be the address that answers.",
+                a2a_code=response.status_code,
+            )
+        refused = http_error(
+            response.status_code,
+            response.reason_phrase,
+            body.decode("utf-8", "replace"),
+            str(response.url.copy_with(query=None)),
+            with_credentials=self._extras.has_credentials,
+        )
+        if refused.kind == "authentication":
+            raise refused
+        try:
+            said = json.loads(body)
+        except (ValueError, RecursionError):
+            raise refused from None
+        raise self._error(said) or refused
+
+    def _error(self, said: Any) -> AgentError | None:
+        """The A2A error that an answer is, in the manner of either binding."""
+        if not isinstance(said, dict) or not said.get("error"):
+            return None
+        known = rest_error(said)
+        if known is not None:
+            return known
+        error = said["error"]
+        if self._interface.binding == "JSONRPC" and isinstance(error, dict):
+            return rpc_error(error)
+        return InvalidAnswer(f"the agent answered an error that is not A2A's: {_start(json.dumps(error))}")
+
+    def _result(self, body: bytes) -> Any:
+        said = parse_json(body)
+        error = self._error(said)
+        if error is not None:
+            raise error
+        if self._interface.binding != "JSONRPC":
+            return said
+        if not isinstance(said, dict) or "result" not in said:
+            raise InvalidAnswer(f"the agent's answer is no JSON-RPC response: {_start(body)}")
+        return said["result"]
+
+
+def parse_json(body: bytes) -> Any:
+    """The JSON value of an answer."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidAnswer(f"the agent's answer is not JSON: {_start(body) or 'it is empty'}") from error
+
+
+async def read_body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
+    """The body of a response up to a limit, over which it is refused or, if `cut`, cut."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            if cut:
+                break
+            raise InvalidAnswer(f"{response.url} answered more than {limit:,} bytes")
+    return b"".join(parts)[:limit]
+
+
+def http_client(timeout: float | None) -> httpx.AsyncClient:
+    """A client that takes no proxy to this machine. `timeout` is how long the other side may be silent."""
+    local = ("localhost", "127.0.0.1", "[::1]")
+    return httpx.AsyncClient(
+        timeout=httpx.Timeout(timeout, connect=min(timeout or 15, 15)),
+        mounts={f"all://{host}": None for host in local},
+    )
+
+
+async def _events(response: httpx.Response) -> AsyncGenerator[bytes]:
+    reader = EventReader()
+    try:
+        async for data in response.aiter_bytes():
+            for event in reader.feed(data):
+                yield event
+    except httpx.TimeoutException as error:
+        raise StreamBroken("the agent's stream fell silent") from error
+    except httpx.HTTPError as error:
+        raise StreamBroken("the connection was lost in the middle of the agent's stream") from error
+
+
+@contextmanager
+def network(url: str) -> Iterator[None]:
+    """Turn what httpx raises into an error that says which address it is about."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        connecting = isinstance(error, httpx.ConnectTimeout)
+        code = "A2ACLI_ERR_UNREACHABLE" if connecting else "A2ACLI_ERR_TIMEOUT"
+        raise AgentError(
+            f"{url} did not {'take the connection' if connecting else 'answer'} in time", code=code
+        ) from error
+    except httpx.ConnectError as error:
+        raise AgentUnreachable(
+            f"{url} cannot be reached: {error}", hint="Is the agent running, and is the address right?"
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise AgentUnreachable(f"the call of {url} broke off: {error or type(error).__name__}") from error
+
+
+def _as_query(request: Mapping[str, Any], operation: Operation) -> dict[str, str]:
+    in_path = {"id"} if "{id}" in operation.path else set()
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in request.items()
+        if key not in in_path
+    }
+
+
+def _start(body: bytes | str) -> str:
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    return " ".join(text.split())[:BODY_SHOWN]
