@@ -60,7 +60,8 @@ def build_a2a_task_store(
 ) -> TaskStore:
     """A task store on its own: in `engine`, else in `dsn`, else in memory. Raises as `open_stores` does.
 
-    Several processes may use one SQLite file. An engine is the caller's to dispose of.
+    Several processes may use one SQLite file. An engine is the caller's to dispose of, also the one that
+    another database's store makes itself, as its `engine`.
     """
     if engine is None and dsn is None:
         return InMemoryTaskStore(owner_resolver_of(owner_resolver))
