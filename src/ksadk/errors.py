@@ -61,6 +61,7 @@ CODES: dict[str, Code] = {
     "file_exists": Code("failed", "A file that would be written is already there."),
     # Serving and calling agents
     "agent_not_loadable": Code("failed", "The agent cannot be loaded or run as it is."),
+    "not_cancelable": Code("failed", "The agent was asked to stop, and goes on."),
     "task_store_unavailable": Code("unavailable", "Tasks cannot be kept, or read from where they are kept."),
     "task_store_in_use": Code("unavailable", "Another server keeps its tasks in the same file."),
     "invalid_dsn": Code("usage", "The name of a database is not one."),
