@@ -65,6 +65,8 @@ CODES: dict[str, Code] = {
     "task_store_unavailable": Code("unavailable", "Tasks cannot be kept, or read from where they are kept."),
     "task_store_in_use": Code("unavailable", "Another server keeps its tasks in the same file."),
     "invalid_dsn": Code("usage", "The name of a database is not one."),
+    "invalid_bearer_file": Code("usage", "A file of bearer tokens cannot be read, or is not one."),
+    "address_unavailable": Code("unavailable", "The address cannot be listened on."),
     "extra_not_installed": Code("unavailable", "A package that one of the extras installs is not there."),
     # Calling agents: what A2A has a name for, by that name
     "TaskNotFoundError": Code("failed", "The agent knows no task of that id."),

@@ -1,0 +1,244 @@
+"""What an agent says, as the protocol's events of one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from a2a.server.events import EventQueue
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.struct_pb2 import Struct
+
+from ksadk.a2a.parts import ADK_METADATA, SNAPSHOT_KEY, THOUGHT_KEY, agent_message, now, part_to_wire
+from ksadk.a2a.runners.base import (
+    Artifact,
+    AuthRequired,
+    Completed,
+    Event,
+    Failed,
+    Rejected,
+    Reply,
+    Status,
+    Text,
+    Thinking,
+)
+
+Kind = Literal["response", "reasoning"]
+
+TERMINAL = frozenset(
+    {pb.TASK_STATE_COMPLETED, pb.TASK_STATE_CANCELED, pb.TASK_STATE_FAILED, pb.TASK_STATE_REJECTED}
+)
+
+WORKING_AFTER = 0.05
+"""Seconds after which a task whose agent has said nothing yet is WORKING all the same."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A run of text, or of reasoning, that is an artifact of its own."""
+
+    kind: Kind
+    artifact_id: str
+    text: str = ""
+
+
+class Output:
+    """Sends the events of one task. Nothing is sent after a terminal state.
+
+    Text and reasoning are sent at once, chunk by chunk, as artifacts named `response` and `reasoning`. Where
+    one follows the other, or the task ends, the artifact is closed by a last chunk that repeats the whole of
+    it: so it is kept as one part, and a reader of whole artifacts reads it once.
+    """
+
+    def __init__(
+        self,
+        queue: EventQueue,
+        task_id: str,
+        context_id: str,
+        *,
+        include_reasoning: bool,
+        artifacts: Iterable[pb.Artifact] = (),
+    ) -> None:
+        self.ended = False
+        self.submitted = False
+        self._queue = queue
+        self._task_id = task_id
+        self._context_id = context_id
+        self._include_reasoning = include_reasoning
+        self._working = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._open: _Segment | None = None
+        self._closed: list[_Segment] = []
+        self._ids = {artifact.artifact_id for artifact in artifacts}
+
+    async def submit(self, message: pb.Message) -> None:
+        """The task itself, before anything else of it (3.1.2)."""
+        self.submitted = True
+        status = pb.TaskStatus(state=pb.TASK_STATE_SUBMITTED, timestamp=now())
+        task = pb.Task(
+            id=self._task_id,
+            context_id=self._context_id,
+            status=status,
+            history=[message],
+            metadata=ADK_METADATA,
+        )
+        await self._queue.enqueue_event(task)
+
+    def begin(self) -> None:
+        """The agent begins: the task is WORKING when it says something, or soon."""
+        self._working = False
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(WORKING_AFTER, self._still_silent)
+
+    def _still_silent(self) -> None:
+        self._telling = asyncio.ensure_future(self._work())
+
+    async def tell(self, event: Event) -> None:
+        """Send what an event of the agent's says."""
+        match event:
+            case Text():
+                await self._chunk("response", event.text, event.replace)
+            case Thinking():
+                if self._include_reasoning:
+                    await self._chunk("reasoning", event.text, event.replace)
+            case Artifact():
+                await self._artifact(event)
+            case Reply(parts):  # there is a task already, so it is part of the answer
+                await self._artifact(Artifact(parts, name="response"))
+            case Status(text):
+                self._stop_timer()
+                self._working = True
+                await self.status(pb.TASK_STATE_WORKING, text)
+            case Completed(text):
+                await self.end(pb.TASK_STATE_COMPLETED, text)
+            case Failed(text):
+                await self.end(pb.TASK_STATE_FAILED, text)
+            case Rejected(text):
+                await self.end(pb.TASK_STATE_REJECTED, text)
+            case AuthRequired(text):
+                await self.interrupt(pb.TASK_STATE_AUTH_REQUIRED, [pb.Part(text=text)])
+
+    async def reply(self, parts: Iterable[pb.Part]) -> None:
+        """Answer with a message, and no task."""
+        self._stop_timer()
+        self.ended = True
+        await self._queue.enqueue_event(agent_message(parts, context_id=self._context_id))
+
+    async def interrupt(self, state: pb.TaskState, parts: Iterable[pb.Part]) -> None:
+        """The task waits for its caller, who reads `parts`."""
+        self._stop_timer()
+        await self._close()
+        self._working = False
+        await self.status(state, parts=parts)
+
+    async def end(self, state: pb.TaskState, text: str = "") -> None:
+        """The task is over; `text` becomes its status message."""
+        if self.ended:
+            return
+        self._stop_timer()
+        await self._close()
+        await self.status(state, text)
+
+    async def status(self, state: pb.TaskState, text: str = "", parts: Iterable[pb.Part] = ()) -> None:
+        """A status update, with a message where there is something to say."""
+        if self.ended:
+            return
+        self.ended = state in TERMINAL
+        said = list(parts) or ([pb.Part(text=text)] if text else [])
+        message = agent_message(said, context_id=self._context_id, task_id=self._task_id) if said else None
+        await self._queue.enqueue_event(
+            pb.TaskStatusUpdateEvent(
+                task_id=self._task_id,
+                context_id=self._context_id,
+                status=pb.TaskStatus(state=state, timestamp=now(), message=message),
+                metadata=ADK_METADATA,
+            )
+        )
+
+    async def _work(self) -> None:
+        if not self._working:
+            self._stop_timer()
+            self._working = True
+            await self.status(pb.TASK_STATE_WORKING)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _chunk(self, kind: Kind, text: str, replace: bool) -> None:
+        if not text and not replace:
+            return
+        await self._work()
+        if self._open is None or self._open.kind != kind:
+            await self._close()
+            self._open = _Segment(kind, self._new_id(kind))
+        if replace:
+            await self._empty_earlier(kind)
+            self._open.text = text
+            await self._send(self._open, text, append=False, snapshot=True)
+        else:
+            first = not self._open.text
+            self._open.text += text
+            await self._send(self._open, text, append=not first)
+
+    async def _empty_earlier(self, kind: Kind) -> None:
+        """A replacement is for all that was said, also before the other kind came in between."""
+        for segment in self._closed:
+            if segment.kind == kind and segment.text:
+                segment.text = ""
+                await self._send(segment, "", append=False, last=True, snapshot=True)
+
+    async def _close(self) -> None:
+        segment, self._open = self._open, None
+        if segment is not None:
+            self._closed.append(segment)
+            await self._send(segment, segment.text, append=False, last=True)
+
+    async def _send(
+        self, segment: _Segment, text: str, *, append: bool, last: bool = False, snapshot: bool = False
+    ) -> None:
+        metadata = Struct()
+        if segment.kind == "reasoning":
+            metadata[THOUGHT_KEY] = True
+        if snapshot:
+            metadata[SNAPSHOT_KEY] = True
+        part = pb.Part(text=text, metadata=metadata if metadata.fields else None)
+        artifact = pb.Artifact(artifact_id=segment.artifact_id, name=segment.kind, parts=[part])
+        await self._update(artifact, append=append, last=last)
+
+    async def _artifact(self, given: Artifact) -> None:
+        await self._work()
+        artifact_id = given.artifact_id or self._new_id("artifact")
+        append = given.append and artifact_id in self._ids
+        self._ids.add(artifact_id)
+        artifact = pb.Artifact(
+            artifact_id=artifact_id,
+            name=given.name,
+            description=given.description,
+            parts=[part_to_wire(part) for part in given.parts],
+        )
+        await self._update(artifact, append=append, last=given.last)
+
+    async def _update(self, artifact: pb.Artifact, *, append: bool, last: bool) -> None:
+        if self.ended:
+            return
+        await self._queue.enqueue_event(
+            pb.TaskArtifactUpdateEvent(
+                task_id=self._task_id,
+                context_id=self._context_id,
+                artifact=artifact,
+                append=append,
+                last_chunk=last,
+            )
+        )
+
+    def _new_id(self, kind: str) -> str:
+        number = 1
+        while (found := f"{self._task_id}-{kind}" + (f"-{number}" if number > 1 else "")) in self._ids:
+            number += 1
+        self._ids.add(found)
+        return found

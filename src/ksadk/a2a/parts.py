@@ -1,0 +1,85 @@
+"""Between the protocol's messages and what agents see: parts, times, and messages of an agent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ksadk.a2a.runners.base import DataPart, Part, RawPart, TextPart, UrlPart
+
+SNAPSHOT_KEY = "ksadk_output_snapshot"
+"""In the metadata of a part that replaces what its artifact held, and does not only repeat it."""
+THOUGHT_KEY = "adk_thought"
+"""In the metadata of a part that is reasoning."""
+
+ADK_METADATA = ParseDict(
+    {"https://google.github.io/adk-docs/a2a/a2a-extension/": {"adk_agent_executor_v2": True}}, Struct()
+)
+"""In the metadata of tasks and statuses: tells an ADK client that reasoning is marked part by part."""
+
+
+def part_from_wire(part: pb.Part) -> Part:
+    """A part of a message as an agent sees it."""
+    match part.WhichOneof("content"):
+        case "raw":
+            return RawPart(part.raw, part.filename, part.media_type)
+        case "url":
+            return UrlPart(part.url, part.filename, part.media_type)
+        case "data":
+            return DataPart(MessageToDict(part.data), part.media_type)
+        case _:
+            return TextPart(part.text, part.media_type)
+
+
+def parts_from_wire(parts: Iterable[pb.Part]) -> tuple[Part, ...]:
+    """The parts of a message as an agent sees them."""
+    return tuple(part_from_wire(part) for part in parts)
+
+
+def part_to_wire(part: Part) -> pb.Part:
+    """What an agent gave, as a part of the protocol."""
+    match part:
+        case TextPart(text, media_type):
+            return pb.Part(text=text, media_type=media_type)
+        case DataPart(data, media_type):
+            return data_part(data, media_type)
+        case RawPart(raw, filename, media_type):
+            return pb.Part(raw=raw, filename=filename, media_type=media_type)
+        case UrlPart(url, filename, media_type):
+            return pb.Part(url=url, filename=filename, media_type=media_type)
+
+
+def data_part(data: Any, media_type: str = "") -> pb.Part:
+    """A part that holds a JSON value."""
+    return pb.Part(data=ParseDict(data, Value()), media_type=media_type)
+
+
+def text_of(parts: Iterable[pb.Part]) -> str:
+    """The text among parts, a line end between two."""
+    return "\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def agent_message(parts: Iterable[pb.Part], *, context_id: str, task_id: str = "") -> pb.Message:
+    """A message of the agent's."""
+    return pb.Message(
+        role=pb.ROLE_AGENT,
+        message_id=str(uuid.uuid4()),
+        task_id=task_id,
+        context_id=context_id,
+        parts=parts,
+    )
+
+
+def now() -> Timestamp:
+    """The time to the millisecond (5.6.1). It is never a whole second, since those lose their fraction as
+    JSON."""
+    at = datetime.now(UTC)
+    milliseconds = max(at.microsecond // 1000, 1)
+    return Timestamp(seconds=int(at.timestamp()), nanos=milliseconds * 1_000_000)

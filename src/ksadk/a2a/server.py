@@ -1,0 +1,231 @@
+"""An agent's A2A server: everything between a runner and an ASGI app."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.server.routes.rest_dispatcher import RestDispatcher
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import ParseDict
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from ksadk.a2a.approvals import Approvals, Standing
+from ksadk.a2a.callers import BearerFile, CallContexts, Network
+from ksadk.a2a.decisions import DECISION, Watch
+from ksadk.a2a.executor import LOST, STOPPED, Executor
+from ksadk.a2a.guards import Guards, Hosts, Limits
+from ksadk.a2a.handler import Handler, internal_message
+from ksadk.a2a.output import TERMINAL
+from ksadk.a2a.parts import agent_message, now
+from ksadk.a2a.routes import (
+    CARD_PATH,
+    HEALTH_PATH,
+    card_route,
+    health_route,
+    http_error,
+    jsonrpc_routes,
+    rest_routes,
+    server_error,
+)
+from ksadk.a2a.runners.base import Runner
+from ksadk.a2a.stores.base import OwnerContext, Paused, Stores
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """How an agent is served.
+
+    include_reasoning: whether callers see the agent's reasoning.
+    bearer: who may call; None is everybody that reaches the server.
+    allowed_hosts: names under which it is called, beside loopback and the card's; `any_address` for a server
+        that listens on all of the machine's addresses.
+    trusted_edge: where headers that state an identity are believed from.
+    remote_approvals: whether an authenticated caller may decide about approval requests.
+    grace: seconds that agents at work have to finish when the server stops.
+    """
+
+    include_reasoning: bool = True
+    bearer: BearerFile | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    any_address: bool = False
+    trusted_edge: tuple[Network, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    max_running: int = 1000
+    remote_approvals: bool = False
+    grace: float = 10.0
+
+
+class A2AServer:
+    """One agent behind `app`. `start` it before the first request, `drain` and `aclose` it at the end; the
+    app's lifespan does so, too. It owns the runner and the stores, and closes them."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        card: Mapping[str, Any],
+        stores: Stores,
+        options: ServerOptions | None = None,
+        *,
+        approvals: Approvals | None = None,
+        on_approval: Callable[[Paused], None] = lambda _: None,
+    ) -> None:
+        self.options = options or ServerOptions()
+        self.card = with_bearer(card) if self.options.bearer else dict(card)
+        self._runner = runner
+        self._stores = stores
+        self._on_approval = on_approval
+        self._watch = Watch(approvals, self._decided) if approvals else None
+        self._executor = Executor(
+            runner,
+            stores.pauses,
+            agent_name=self.card["name"],
+            include_reasoning=self.options.include_reasoning,
+            approvals=approvals,
+            remote_approvals=self.options.remote_approvals,
+            max_running=self.options.max_running,
+            on_approval=self._waits,
+        )
+        message = ParseDict(self.card, pb.AgentCard())
+        self._handler = Handler(self._executor, stores.tasks, message, runner)
+        self._stopping = False
+        self._closed = False
+        self.app = self._build()
+
+    def _build(self) -> Starlette:
+        urls = [interface["url"] for interface in self.card["supportedInterfaces"]]
+        prefixes = ["", *_sub_paths(urls)]
+        paths = frozenset([*(prefix + CARD_PATH for prefix in prefixes), HEALTH_PATH])
+        guards = Middleware(
+            Guards,
+            hosts=Hosts.of(
+                urls=urls, allowed=self.options.allowed_hosts, any_address=self.options.any_address
+            ),
+            limits=self.options.limits,
+            bearer=self.options.bearer,
+            open_paths=paths,
+        )
+        return Starlette(
+            routes=self._routes(prefixes),
+            middleware=[guards],
+            exception_handlers={HTTPException: http_error, Exception: server_error},
+            lifespan=self._lifespan,
+        )
+
+    def _routes(self, prefixes: list[str]) -> list[Route]:
+        contexts = CallContexts(self.options.trusted_edge)
+        # Streams end by themselves when their tasks do, which `drain` sees to; nothing else cuts them.
+        jsonrpc = JsonRpcDispatcher(self._handler, contexts)
+        rest = RestDispatcher(self._handler, contexts)
+        routes = []
+        for prefix in prefixes:
+            routes += jsonrpc_routes(jsonrpc, prefix) + rest_routes(rest, prefix)
+        routes += [card_route(self.card, prefix + CARD_PATH, time.time()) for prefix in prefixes]
+        return [*routes, health_route(lambda: self._stopping)]
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        app.router.redirect_slashes = False  # an unknown path is not one that is somewhere else
+        await self.start()
+        try:
+            yield
+        finally:
+            await self.drain()
+            await self.aclose()
+
+    async def start(self) -> None:
+        """End what a server before this one left unfinished: no task works for ever."""
+        for owned in await self._stores.unfinished():
+            await self._fail(owned.task, owned.context, STOPPED)
+        for paused in await self._stores.pauses.waiting():
+            await self._take_up(paused)
+
+    async def _take_up(self, paused: Paused) -> None:
+        context = OwnerContext(owner=paused.owner)
+        task = await self._stores.tasks.get(paused.task_id, context)
+        if task is not None and task.status.state == pb.TASK_STATE_INPUT_REQUIRED:
+            if paused.state is not None:
+                if paused.kind == "approval":
+                    self._waits(paused)
+                return
+            await self._fail(task, context, LOST)
+        await self._stores.pauses.delete(paused.task_id)
+
+    async def _fail(self, task: pb.Task, context: OwnerContext, why: str) -> None:
+        if task.status.HasField("message"):
+            task.history.append(task.status.message)
+        message = agent_message([pb.Part(text=why)], context_id=task.context_id, task_id=task.id)
+        task.status.CopyFrom(pb.TaskStatus(state=pb.TASK_STATE_FAILED, message=message, timestamp=now()))
+        await self._stores.tasks.save(task, context)
+
+    def _waits(self, paused: Paused) -> None:
+        if self._watch is not None:
+            self._watch.add(paused)
+            self._on_approval(paused)
+
+    async def _decided(self, paused: Paused, standing: Standing) -> None:
+        """Go on with a task whose approval was decided: with a call of the server's own, which no request
+        can be."""
+        context = OwnerContext(owner=paused.owner, state={DECISION: standing})
+        task = await self._stores.tasks.get(paused.task_id, context)
+        if task is not None and task.status.state not in TERMINAL:
+            await self._handler.on_message_send(internal_message(task, {"decision": standing}), context)
+
+    async def drain(self, grace: float | None = None) -> None:
+        """Let the agents at work finish, at most for `grace` seconds, and end the streams."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._watch is not None:
+            await self._watch.aclose()
+        at_work = await self._executor.drain(self.options.grace if grace is None else grace)
+        for task_id, owner in at_work:
+            try:
+                await self._handler.ended(task_id, OwnerContext(owner=owner))
+            except TimeoutError:
+                log.error("task %s: how it ended is not stored; the next start says that it failed", task_id)
+        await self._handler.aclose()
+
+    async def aclose(self) -> None:
+        """Release the agent and the stores."""
+        if not self._closed:
+            self._closed = True
+            await self._runner.aclose()
+            await self._stores.aclose()
+
+
+def build_app(
+    runner: Runner, card: Mapping[str, Any], stores: Stores, options: ServerOptions | None = None, **more: Any
+) -> Starlette:
+    """The ASGI app of an `A2AServer`, whose lifespan starts and ends it. To serve it with guards of your own
+    is not needed: they are part of it."""
+    return A2AServer(runner, card, stores, options, **more).app
+
+
+def with_bearer(card: Mapping[str, Any]) -> dict[str, Any]:
+    """The card, saying that callers need a bearer token."""
+    made: dict[str, Any] = {}
+    for key, value in card.items():
+        made[key] = value
+        if key == "capabilities":
+            made["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+            made["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
+    return made
+
+
+def _sub_paths(urls: list[str]) -> list[str]:
+    """The path below which the card's URLs are. A proxy may strip it or let it through: both arrive."""
+    path = urlsplit(urls[0]).path
+    prefix = path[: path.rfind("/a2a/")]
+    return [prefix] if prefix else []
