@@ -139,9 +139,10 @@ def test_stores_in_another_database_keep_the_same_things(tmp_path: Path) -> None
 
 def test_a_database_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     async def look() -> None:
-        stores = open_stores(f"sqlite+aiosqlite:///{tmp_path}/no/such/directory/t.db?timeout=1")
-        with pytest.raises(StoreError):
+        stores = open_stores("postgresql+asyncpg://user:secret@127.0.0.1:1/tasks")
+        with pytest.raises(StoreError) as failed:
             await stores.unfinished()
+        assert "secret" not in failed.value.message
         with pytest.raises(StoreError):
             await stores.pauses.waiting()
         await stores.aclose()
