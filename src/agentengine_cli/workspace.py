@@ -349,9 +349,12 @@ def _as_matches(result: dict[str, Any]) -> str:
     if result.get("note"):
         output.say(result["note"])
     elif not result["results"]:
-        output.say(f"no line matches in {_count(result['files_searched'], 'file')}")
-    if not result.get("note"):  # which tells it
+        output.say("no line matches")
         _say_unreadable(result["skipped"]["unreadable"], "file or directory", "files or directories")
+    elif result["skipped"]["large_files"]:
+        output.say(
+            f"{_count(result['skipped']['large_files'], 'file')} over 1 MiB not shown, where it is too"
+        )
     if result["truncated"]:
         output.say("there are more; --limit, --glob or a path chooses others")
     between = "--\n" if result["context_lines"] else ""

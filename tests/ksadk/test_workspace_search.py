@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import random
 import shutil
 import threading
 import time
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import re2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ksadk.workspace import patterns
-from ksadk.workspace.engines import Engine, best_engine, python_engine, ripgrep_engine
+from ksadk.workspace.engines import Engine, PythonEngine, RipgrepEngine, best_engine
 from ksadk.workspace.paths import WorkspaceError
 from ksadk.workspace.searching import Query, search
 
@@ -26,14 +27,14 @@ RG = shutil.which("rg")
 @pytest.fixture(params=["python", "rg"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "python":
-        return python_engine()
+        return PythonEngine()
     return _ripgrep()
 
 
 def _ripgrep() -> Engine:
     if RG is None:
         pytest.skip("ripgrep is not installed")
-    return ripgrep_engine(Path(RG).resolve())
+    return RipgrepEngine(Path(RG).resolve())
 
 
 @pytest.fixture
@@ -99,7 +100,6 @@ def test_both_engines_find_the_same_lines(
     result = search(root, Query(query, is_regex=is_regex), engine)
     assert [(match["path"], match["line"]) for match in result["results"]] == found
     assert result["match_count"] == len(found)
-    assert result["files_searched"] == len(CONTENT)
     assert result["search_backend"] == engine.name
 
 
@@ -172,8 +172,8 @@ def test_hidden_files_are_searched_and_gits_are_not(root: Path, engine: Engine) 
 def test_ignore_files_count_and_nothing_searched_is_said(root: Path, engine: Engine) -> None:
     put(root, __gitignore=b".*\n*.txt\n", a__txt=b"needle\n")
     result = search(root, Query("needle"), engine)
-    assert (result["results"], result["files_searched"], result["skipped"]["ignored"]) == ([], 0, 2)
-    assert "No file was searched (2 left out by .gitignore or .ignore)" in result["note"]
+    assert (result["results"], result["skipped"]["ignored"]) == ([], 2)
+    assert "No file was searched (2 left out by ignore files)" in result["note"]
     assert lines(search(root, Query("needle", "a.txt"), engine)) == [("a.txt", 1, "needle")]
     put(root, b__md=b"nothing\n")
     assert "note" not in search(root, Query("needle"), engine)
@@ -187,16 +187,40 @@ def test_the_rules_of_the_root_hold_in_a_directory_that_is_searched(root: Path, 
     assert lines(search(root, Query("needle", "sub"), engine)) == [("sub/a.txt", 1, "needle")]
 
 
-def test_large_and_binary_files_and_links_are_left_out(root: Path, engine: Engine, tmp_path: Path) -> None:
+def test_binary_files_and_links_are_left_out(root: Path, engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_bytes(b"needle\n")
-    put(root, big=b"needle\n" + b"x" * (1024 * 1024), exact=b"needle\n" + b"x" * (1024 * 1024 - 7))
-    put(root, binary=b"\0\nneedle\n", wide="needle\n".encode("utf-16"))
+    put(root, binary=b"\0\nneedle\n", late=b"needle\n" + b"x" * 100_000 + b"\0", text=b"needle\n")
     (root / "link").symlink_to(tmp_path / "outside.txt")
     (root / "up").symlink_to(tmp_path)
     (root / "dangling").symlink_to("nowhere")
     result = search(root, Query("needle", context_lines=1), engine)
+    assert [match["path"] for match in result["results"]] == ["text"]
+    assert search(root, Query("nowhere"), engine)["skipped"] == {
+        "ignored": 0, "large_files": 0, "links": 3, "unreadable": 0, "complete": True,
+    }  # fmt: skip
+
+
+def test_large_files_in_which_it_is_are_counted_and_not_shown(root: Path, engine: Engine) -> None:
+    mebibyte = 1024 * 1024
+    put(root, big=b"needle\n" + b"x" * mebibyte, exact=b"needle\n" + b"x" * (mebibyte - 7))
+    put(root, end=b"x\n" * mebibyte + b"needle", other=b"x" * (mebibyte + 1))
+    put(root, binary=b"\0needle" + b"x" * mebibyte, line=b"x" * (17 * mebibyte) + b"needle")
+    result = search(root, Query("needle"), engine)
     assert [match["path"] for match in result["results"]] == ["exact"]
-    assert result["skipped"] == {"ignored": 0, "large_files": 1, "links": 3, "unreadable": 0}
+    assert result["skipped"] == {"large_files": 2}
+    assert search(root, Query("needle$", is_regex=True), engine)["skipped"]["large_files"] == 2
+    assert search(root, Query("nowhere"), engine)["skipped"]["large_files"] == 5
+    alone = search(root, Query("needle", "big"), engine)
+    assert "No file was searched (1 larger than 1 MiB)" in alone["note"]
+
+
+def test_utf16_with_its_mark_is_text(root: Path, engine: Engine) -> None:
+    put(root, little="a\r\nneédle\r\n".encode("utf-16"), big=b"\xfe\xff" + "neédle".encode("utf-16-be"))
+    put(root, half=b"\xff\xfen\0e\0\xc9\0d\0l\0e\0\0")
+    found = search(root, Query("NEÉDLE", context_lines=1), engine)["results"]
+    assert [(match["path"], match["line"], match["snippet"]) for match in found] == [
+        ("big", 1, "neédle"), ("little", 2, "a\nneédle"),
+    ]  # fmt: skip
 
 
 def test_a_long_line_is_shown_around_its_match(root: Path, engine: Engine) -> None:
@@ -253,8 +277,21 @@ def test_a_place_that_cannot_be_searched_is_an_error(
     assert caught.value.code == code
 
 
-def test_an_explosive_expression_is_stopped_and_freezes_nobody(root: Path) -> None:
-    put(root, f=b"a" * 40 + b"!")
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [("(a+)+$", 0), ("(a|aa)+$", 0), ("(.*)*b", 0), ("(a?){50}a{50}", 1), ("([ab]*){20}c", 0)],
+)
+def test_an_expression_that_explodes_elsewhere_takes_no_time(
+    root: Path, engine: Engine, expression: str, found: int
+) -> None:
+    put(root, f=b"a" * 200_000 + b"!")
+    started = time.monotonic()
+    assert search(root, Query(expression, is_regex=True), engine)["match_count"] == found
+    assert time.monotonic() - started < 2
+
+
+def test_the_heaviest_expression_holds_up_no_thread_and_little_of_the_time(root: Path) -> None:
+    put(root, f=_letters(20_000), g=_letters(20_000))
     ticks: list[float] = []
     stop = threading.Event()
 
@@ -264,21 +301,43 @@ def test_an_explosive_expression_is_stopped_and_freezes_nobody(root: Path) -> No
 
     thread = threading.Thread(target=tick)
     thread.start()
+    started = time.monotonic()
     try:
         with pytest.raises(WorkspaceError) as caught:
-            search(root, Query("(a+)+$", is_regex=True), python_engine(), seconds=0.5)
+            search(root, Query("a.{500}c", is_regex=True), PythonEngine(), seconds=0.2)
     finally:
         stop.set()
         thread.join()
     assert caught.value.code == "search_timeout"
-    assert len(ticks) > 20
+    assert time.monotonic() - started < 5
+    assert len(ticks) > 10
+
+
+def test_a_large_expression_passes_over_lines_on_which_it_might_never_end(root: Path, engine: Engine) -> None:
+    put(root, f=b"x" * 200_000 + b"a" * 502 + b"\n" + b"a" * 502 + b"\n")
+    found = search(root, Query("a.{500}a", is_regex=True), engine)["results"]
+    assert [match["line"] for match in found] == [2]
+
+
+def test_an_expression_that_is_too_large_is_refused(root: Path, engine: Engine) -> None:
+    put(root, f=b"a\n")
+    for expression in (".{1000}" * 20, "|".join(f"{letter}[^é]{{100}}" for letter in "abcdefghijk")):
+        with pytest.raises(WorkspaceError) as caught:
+            search(root, Query(expression, is_regex=True), engine)
+        assert caught.value.code == "unsupported_regex"
+        assert "too large" in str(caught.value)
 
 
 def test_what_was_found_before_time_ran_out_is_given(root: Path) -> None:
-    put(root, a=b"aaa\n", b=b"a" * 40 + b"!")
-    result = search(root, Query("(a+)+$", is_regex=True), python_engine(), seconds=0.5)
-    assert lines(result) == [("a", 1, "aaa")]
+    put(root, a=b"a" + b"x" * 500 + b"c\n", b=_letters(30_000))
+    result = search(root, Query("a.{500}c", is_regex=True), PythonEngine(), seconds=0.2)
+    assert [match["path"] for match in result["results"]] == ["a"]
     assert (result["truncated"], result["timed_out"]) == (True, True)
+
+
+def _letters(count: int) -> bytes:
+    """Text on which expressions with many repetitions are at their slowest."""
+    return bytes(random.Random(1).choices(b"ab", k=count))
 
 
 @pytest.mark.parametrize("path", [".", "/".join(["d"] * 60)])
@@ -292,7 +351,7 @@ def test_rules_without_number_do_not_outlast_the_time(root: Path, path: str) -> 
         (directory / "f.txt").write_text("needle\n")
     started = time.monotonic()
     with pytest.raises(WorkspaceError) as caught:
-        search(root, Query("nowhere", path), python_engine(), seconds=0.3)
+        search(root, Query("nowhere", path), PythonEngine(), seconds=0.3)
     assert caught.value.code == "search_timeout"
     assert time.monotonic() - started < 1.5
 
@@ -301,12 +360,12 @@ def test_the_search_program_gets_nothing_of_the_environment(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "rg"
-    program.write_text(f'#!/bin/sh\n/usr/bin/env > {tmp_path}/seen\necho \'{{"type":"summary"}}\'\n')
+    program.write_text(f"#!/bin/sh\n/usr/bin/env > {tmp_path}/seen\n")
     program.chmod(0o755)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "config"))
     put(root, f=b"needle\n")
-    assert search(root, Query("needle"), ripgrep_engine(program))["results"] == []
+    assert search(root, Query("needle"), RipgrepEngine(program))["results"] == []
     assert {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()} <= {
         "PWD", "OLDPWD", "SHLVL", "_",
     }  # fmt: skip
@@ -373,7 +432,7 @@ def test_the_engines_agree_on_any_expression_and_text(
         (root / f"{number}.txt").unlink(missing_ok=True)
     what = Query(query, is_regex=True, case_sensitive=case_sensitive, context_lines=1)
     found = [
-        _outcome(lambda engine=engine: search(root, what, engine)) for engine in (python_engine(), _ripgrep())
+        _outcome(lambda engine=engine: search(root, what, engine)) for engine in (PythonEngine(), _ripgrep())
     ]
     assert found[0] == found[1]
 
@@ -387,10 +446,10 @@ def _outcome(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 @given(st.text(alphabet=st.sampled_from("ab()[]{}|^$*+?\\-&~:,0129.wdbxnpZ<é"), max_size=15))
-def test_any_expression_is_either_refused_or_one_that_python_takes(query: str) -> None:
+def test_any_expression_is_either_refused_or_one_that_re2_takes(query: str) -> None:
     try:
         written = patterns.regex(query, case_sensitive=False)
     except WorkspaceError as error:
         assert error.code in {"invalid_regex", "unsupported_regex", "query_required"}
         return
-    re.compile(written.python)
+    re2.compile(written.re2)

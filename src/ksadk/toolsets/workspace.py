@@ -349,8 +349,9 @@ def search_workspace_files(
     case_sensitive: tell capitals from small letters.
     context_lines: lines to show before and after each, 0 to 20.
     max_results: 1 to 5000 lines; `truncated` says that there are more.
-    Hidden files are searched; files over 1 MiB, binary files and what .gitignore names are not, and
-    `skipped` counts them. `files_searched` 0 means that nothing was looked at, and `note` says why.
+    Hidden files are searched; binary files and what .gitignore names are not. Of files over 1 MiB no lines
+    are shown; `skipped` counts those that match. Where nothing is found it counts what was left out, and
+    `note` says so if that was everything.
     """
     from ksadk.tools.result_budget import budget_text_fields
     from ksadk.workspace import searching

@@ -1,196 +1,174 @@
-"""The two programs that look for a pattern in files: ripgrep, and a Python one that stands in for it."""
+"""What names the files that a search scans: ripgrep, or a walk of our own that stands in for it.
+
+ripgrep names files in which a line matches, and the walk all files; either leaves out what the other does.
+Neither's word is the last: each file is opened and scanned again.
+"""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
+import re
 import shutil
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, Protocol
 
-from ksadk.workspace.paths import WorkspaceError
+from ksadk.workspace.directories import Directories, Names
+from ksadk.workspace.globs import Glob
+from ksadk.workspace.paths import GIT, PRIVATE, WorkspaceError
 from ksadk.workspace.patterns import Pattern
+from ksadk.workspace.tree import OutOfTime, Sieve, Walk, checking, scope_above
 
-_WORKER = Path(__file__).with_name("search_worker.py")
-_MAX_ARGUMENT_BYTES = 100_000
-"""Of file names in one ripgrep command; every system takes more than that."""
-
-
-class Hit(NamedTuple):
-    """A line that matched: [start, end) is the first match, in bytes or characters as the engine counts."""
-
-    path: str
-    line: int
-    start: int
-    end: int
+_OF_SECONDS = 0.8
+"""How much of the time ripgrep has; the rest is for what it has found until then."""
+_POLL_SECONDS = 0.5
+_PLAIN_GLOB = re.compile(r"\*?[A-Za-z0-9_.-]+")
+_SEARCH = (
+    "--no-config", "--files-with-matches", "--null", "--hidden", "--no-messages", "--no-ignore-messages",
+    "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-ignore-exclude",
+    "--case-sensitive", "--regex-size-limit=200M", f"--glob=!{GIT}", f"--iglob=!{PRIVATE}",
+)  # fmt: skip
 
 
-class OutOfTime(Exception):
-    """The engine was killed at the deadline; `hits` is what it had found."""
+class Stalled(Exception):
+    """ripgrep waits for something that may never come, such as a FIFO called `.gitignore`."""
 
-    def __init__(self, hits: list[Hit]) -> None:
-        super().__init__()
-        self.hits = hits
+
+@dataclass
+class Wanted:
+    """Which files a search is about. `out_of_time` is set by an engine that could not name them all."""
+
+    root: Path
+    directories: Directories
+    start: Names
+    pattern: Pattern
+    glob: Glob | None
+    begun: float
+    deadline: float
+    out_of_time: bool = False
+
+    def fits_glob(self, path: str) -> bool:
+        if self.glob is None or self.glob.matches(path):
+            return True
+        below = "".join(f"{name}/" for name in self.start)
+        return self.glob.matches(path.removeprefix(below))
+
+
+class Engine(Protocol):
+    """Names, in order, every file below a directory that an ignoring walk comes to and that may match."""
+
+    @property
+    def name(self) -> Literal["rg", "python"]: ...
+
+    def candidates(self, wanted: Wanted) -> Iterator[Names]: ...
+
+
+class PythonEngine:
+    """The engine that is always there."""
+
+    name: Literal["python"] = "python"
+
+    def candidates(self, wanted: Wanted) -> Iterator[Names]:
+        """Raises `OutOfTime` when the deadline ends the walk."""
+        walk = Walk(wanted.root, ignoring=True, deadline=wanted.deadline)
+        for entry in walk.files(wanted.root.joinpath(*wanted.start)):
+            if wanted.fits_glob(entry.path):
+                yield tuple(entry.path.split("/"))
+        if walk.out_of_time:
+            raise OutOfTime
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Runs a program over files; both programs find the same lines."""
+class RipgrepEngine:
+    """ripgrep, told to follow no configuration."""
 
-    name: Literal["rg", "python"]
-    counts: Literal["bytes", "characters"]
-    command: Callable[[Pattern, int], list[str]]
-    takes_names: bool
-    """Whether files are named in arguments, not on standard input."""
-    read: Callable[[Any], Iterator[Hit]]
+    program: Path
+    name: Literal["rg"] = "rg"
 
-    def run(
-        self, root: Path, pattern: Pattern, files: Sequence[str], limit: int, deadline: float
-    ) -> list[Hit]:
-        """The hits in files, in any order, at most `limit` for each file.
+    def candidates(self, wanted: Wanted) -> Iterator[Names]:
+        """Raises `search_failed` if the program breaks, and `Stalled`."""
+        check = checking(wanted.deadline)
+        sieve = Sieve(wanted.root, wanted.directories, wanted.start, check)
+        above = scope_above(wanted.directories, wanted.start, check)
+        paths = self._run(wanted, [] if not above.may_overrule else ["--no-ignore"])
+        paths.sort(key=lambda path: path.replace(b"/", b"\0"))  # name by name: NUL is in none, and the least
+        return self._sifted(wanted, sieve, paths)
 
-        Raises `OutOfTime` at the deadline (of `time.monotonic()`), `search_failed` if the program breaks.
-        """
-        command = self.command(pattern, limit)
-        if self.takes_names:
-            command += [f"./{path}" for path in files]
-        hits: list[Hit] = []
-        errors: list[bytes] = []
-        done = False
-        with _started(command, root) as process:
-            killer = threading.Timer(max(0.0, deadline - time.monotonic()), process.kill)
-            helpers = [
-                killer,
-                threading.Thread(target=self._feed, args=(process, pattern, files, limit)),
-                threading.Thread(target=_drain, args=(process.stderr, errors)),
-            ]
-            for helper in helpers:
-                helper.start()
-            try:
-                for record in _records(process.stdout):
-                    done = done or _is_last(record)
-                    hits.extend(self.read(record))
-            finally:
-                killer.cancel()
-                process.kill()  # its output has ended, or nobody wants it
-                for helper in helpers:
-                    helper.join()
-        if not done and time.monotonic() >= deadline:
-            raise OutOfTime(hits)
-        if not done:
-            words = b"".join(errors).decode("utf-8", "replace").strip().splitlines()
+    def _sifted(self, wanted: Wanted, sieve: Sieve, paths: list[bytes]) -> Iterator[Names]:
+        for data in paths:
+            path = os.fsdecode(data)
+            names = tuple(path.split("/"))
+            if wanted.fits_glob(path) and sieve.admits(names):
+                yield names
+
+    def _run(self, wanted: Wanted, options: list[str]) -> list[bytes]:
+        glob = wanted.glob.pattern if wanted.glob is not None else ""
+        if _PLAIN_GLOB.fullmatch(glob):  # a type leaves ignore files in force, which --glob would not
+            options = [*options, f"--type-add=wanted:{glob}", "--type=wanted"]
+        command = [str(self.program), *_SEARCH, *options, "-e", wanted.pattern.ripgrep, "--"]
+        command.append("./" + "/".join(wanted.start))
+        output, errors, status = self._output(command, wanted)
+        if status < 0 or (status not in (0, 1) and errors):
+            words = errors.decode("utf-8", "replace").strip().splitlines()
             raise WorkspaceError(
-                f"the search program {self.name} failed: {words[0] if words else process.returncode}",
+                f"the search program rg failed: {words[0] if words else f'signal {-status}'}",
                 code="search_failed",
             )
-        return hits
+        return [path.removeprefix(b"./") for path in output.split(b"\0")[:-1]]
 
-    def _feed(
-        self, process: subprocess.Popen[bytes], pattern: Pattern, files: Sequence[str], limit: int
-    ) -> None:
-        stream = process.stdin
-        assert stream is not None
-        try:
-            if not self.takes_names:
-                order = {"pattern": pattern.python, "files": list(files), "limit": limit}
-                stream.write(json.dumps(order).encode())
-            stream.close()
-        except BrokenPipeError:
-            pass  # killed, or broken: its exit tells
-
-
-def batch(files: Sequence[str], start: int, size: int) -> Sequence[str]:
-    """The files from `start` on that one run takes: at most `size`, and no more than an argument list holds.
-
-    The same for every engine, so that a search which ends early has looked at the same files.
-    """
-    end, room = start, _MAX_ARGUMENT_BYTES
-    while end < len(files) and end - start < size:
-        room -= len(os.fsencode(files[end])) + 3
-        if room < 0 and end > start:
-            break
-        end += 1
-    return files[start:end]
-
-
-def python_engine() -> Engine:
-    """The engine that is always there."""
-
-    def command(pattern: Pattern, limit: int) -> list[str]:  # noqa: ARG001  # both come on standard input
-        return [sys.executable, "-I", "-S", "-X", "utf8", str(_WORKER)]
-
-    return Engine("python", "characters", command, takes_names=False, read=_read_worker)
-
-
-def ripgrep_engine(program: Path) -> Engine:
-    """ripgrep, told to follow no configuration and to take no decision about which files to search."""
-
-    def command(pattern: Pattern, limit: int) -> list[str]:
-        return [
-            str(program), "--no-config", "--json", "--text", "--no-ignore", "--hidden", "--case-sensitive",
-            "--max-count", str(limit), "-e", pattern.ripgrep, "--",
-        ]  # fmt: skip
-
-    return Engine("rg", "bytes", command, takes_names=True, read=_read_ripgrep)
+    def _output(self, command: list[str], wanted: Wanted) -> tuple[bytes, bytes, int]:
+        until = wanted.begun + (wanted.deadline - wanted.begun) * _OF_SECONDS
+        with _started(command, wanted.directories) as process:
+            worked = None
+            while True:
+                left = max(0.0, min(_POLL_SECONDS, until - time.monotonic()))
+                try:
+                    return (*process.communicate(timeout=left), process.returncode)
+                except subprocess.TimeoutExpired:
+                    before, worked = worked, _work(process.pid)
+                except BaseException:
+                    process.kill()
+                    raise
+                wanted.out_of_time = time.monotonic() >= until
+                stalled = worked is not None and worked == before
+                if wanted.out_of_time or stalled:
+                    process.kill()
+                    output, errors = process.communicate()
+                    if wanted.out_of_time:
+                        return output, errors, 0
+                    raise Stalled
 
 
 def best_engine(root: Path) -> Engine:
     """ripgrep if it is installed outside the workspace, else the Python engine."""
     found = shutil.which("rg")
     if found is None or not Path(found).is_absolute():
-        return python_engine()
+        return PythonEngine()
     program = Path(found).resolve()
-    return python_engine() if program.is_relative_to(root) else ripgrep_engine(program)
+    return PythonEngine() if program.is_relative_to(root) else RipgrepEngine(program)
 
 
-def _started(command: list[str], root: Path) -> subprocess.Popen[bytes]:
+def _started(command: list[str], directories: Directories) -> subprocess.Popen[bytes]:
+    held = Path(f"/proc/self/fd/{directories.hold(())}")  # the root that was opened, whatever its path is now
     pipe = subprocess.PIPE
     try:
-        return subprocess.Popen(command, cwd=root, env={}, stdin=pipe, stdout=pipe, stderr=pipe)
+        return subprocess.Popen(
+            command, cwd=held if held.exists() else directories.root, env={},
+            stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+        )  # fmt: skip
     except OSError as error:
         raise WorkspaceError(
             f"the search program cannot be started: {error}", code="search_failed"
         ) from error
 
 
-def _is_last(record: Any) -> bool:
-    return record == "done" or (isinstance(record, dict) and record["type"] == "summary")
-
-
-def _records(stream: Any) -> Iterator[Any]:
-    for line in stream:
-        if line.endswith(b"\n"):  # a program that was killed leaves half a line
-            yield json.loads(line)
-
-
-def _drain(stream: Any, into: list[bytes]) -> None:
-    into.append(stream.read())
-
-
-def _read_worker(record: Any) -> Iterator[Hit]:
-    if record != "done":
-        yield Hit(*record)
-
-
-def _read_ripgrep(record: Any) -> Iterator[Hit]:
-    if record["type"] == "match":
-        data = record["data"]
-        path = os.fsdecode(_bytes_of(data["path"])).removeprefix("./")
-        if data["submatches"]:
-            first = data["submatches"][0]
-            start, end = first["start"], first["end"]
-        else:  # an empty match at the very end of a file is found, but not placed
-            start = end = len(_bytes_of(data["lines"]))
-        yield Hit(path, data["line_number"], start, end)
-
-
-def _bytes_of(value: dict[str, str]) -> bytes:
-    """ripgrep's JSON gives text where bytes are UTF-8, base64 where they are not."""
-    return base64.b64decode(value["bytes"]) if "bytes" in value else value["text"].encode()
+def _work(process: int) -> tuple[str, str] | None:
+    """The time that a process has worked for, where the system tells."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[11], fields[12]

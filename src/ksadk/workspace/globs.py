@@ -1,11 +1,11 @@
-"""Glob patterns and ignore files, matched in time that no pattern or name can make explode."""
+"""Glob patterns, matched in time that no pattern or name can make explode."""
 
 from __future__ import annotations
 
 import fnmatch
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ksadk.workspace.paths import WorkspaceError
@@ -62,72 +62,6 @@ def path_matches(pattern: tuple[str, ...], names: list[str]) -> bool:
         else:
             return False
     return all(rest == "**" for rest in pattern[at:])
-
-
-@dataclass(frozen=True)
-class IgnoreRule:
-    """One line of an ignore file."""
-
-    pattern: tuple[str, ...]
-    anchored: bool
-    only_directories: bool
-    keep: bool
-
-    @classmethod
-    def read(cls, line: str) -> IgnoreRule | None:
-        """The rule of a line, by the rules of gitignore; None for a blank or a comment."""
-        line = line.rstrip("\r\n")
-        line = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line) if line.endswith(" ") else line
-        if not line or line.startswith("#") or len(line) > MAX_PATTERN_CHARS:
-            return None
-        keep = line.startswith("!")
-        line = line[keep:]
-        only_directories = line.endswith("/")
-        line = line.rstrip("/") if only_directories else line
-        anchored = "/" in line
-        parts = tuple(part for part in line.split("/") if part)
-        if not parts:
-            return None
-        if parts[-1] == "**" and len(parts) > 1:
-            parts = (*parts, "*")  # what is inside, not the directory itself
-        return cls(tuple(map(_as_fnmatch, parts)), anchored, only_directories, keep)
-
-    def matches(self, names: list[str], is_directory: bool) -> bool:
-        """`names`: the path from the ignore file's directory."""
-        if self.only_directories and not is_directory:
-            return False
-        if self.anchored:
-            return path_matches(self.pattern, names)
-        return name_matches(self.pattern[0], names[-1])
-
-
-def read_ignore_file(text: str) -> tuple[IgnoreRule, ...]:
-    """The rules of an ignore file, in order."""
-    return tuple(rule for rule in map(IgnoreRule.read, text.split("\n")) if rule is not None)
-
-
-def verdict(
-    rules: Iterable[IgnoreRule],
-    names: list[str],
-    is_directory: bool,
-    before_each: Callable[[], None] = lambda: None,
-) -> bool | None:
-    """Whether rules ignore a path; None where they say nothing. The last rule that fits decides.
-
-    `before_each` is called before each rule is tried, of which there may be many; it may raise to end this.
-    """
-    said = None
-    for rule in rules:
-        before_each()
-        if rule.matches(names, is_directory):
-            said = not rule.keep
-    return said
-
-
-def _as_fnmatch(part: str) -> str:
-    """A gitignore name pattern as one of fnmatch: `\\x` is a plain x, and `[^a]` is `[!a]`."""
-    part = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], part)
-    return part.replace("[^", "[!")
 
 
 @functools.lru_cache(maxsize=4096)

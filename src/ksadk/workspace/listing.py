@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,21 @@ from ksadk.workspace.tree import Entry, Walk
 SAMPLED_FILES = 50
 MAX_RESULTS = 5_000
 
-_ORDERS: dict[str, Callable[[Entry], Any]] = {
-    "name": lambda entry: entry.path,
-    "mtime": lambda entry: (-entry.state.st_mtime_ns, entry.path),
-    "size": lambda entry: (-entry.state.st_size, entry.path),
+_Found = tuple[Entry, os.stat_result]
+
+_WEIGHTS: dict[str, Callable[[os.stat_result], int]] = {
+    "mtime": lambda state: state.st_mtime_ns,
+    "size": lambda state: state.st_size,
 }
-"""By name; the newest first; the largest first."""
+_ORDERS = ("name", *_WEIGHTS)
+"""By path, name by name; the newest first; the largest first. Equal ones are in the order of their paths."""
 
 
 def status(root: Path) -> dict[str, Any]:
     """The root and its first 50 files. Raises `permission_denied` if the root cannot be read."""
     walk = Walk(root)
-    files = [
-        {"path": readable(entry.path), "size": entry.state.st_size}
-        for entry in itertools.islice(walk.files(root), SAMPLED_FILES)
-    ]
+    sample = itertools.islice(_with_states(walk, walk.files(root)), SAMPLED_FILES)
+    files = [{"path": readable(entry.path), "size": state.st_size} for entry, state in sample]
     return {
         "ok": True,
         "workspace_root": str(root),
@@ -68,20 +69,18 @@ def list_entries(
             )  # fmt: skip
 
     walk = Walk(root)
-
-    def chosen() -> Iterator[Entry]:
-        for entry in walk.entries(place.real, recursive=recursive):
-            if not include_dirs and entry.kind == "directory":
-                continue
-            if pattern is None or pattern.matches(_below(entry.path, place.relative)):
-                yield entry
-
-    first = heapq.nsmallest(limit + 1, chosen(), key=_ORDERS[sort_by])
+    chosen = (
+        entry
+        for entry in walk.entries(place.real, recursive=recursive)
+        if (include_dirs or entry.kind != "directory")
+        and (pattern is None or pattern.matches(_below(entry.path, place.relative)))
+    )
+    first = _first(_with_states(walk, chosen), sort_by, limit + 1)
     return {
         "ok": True,
         "path": place.shown,
         "recursive": recursive,
-        "entries": [_described(entry) for entry in first[:limit]],
+        "entries": [_described(*found) for found in first[:limit]],
         "truncated": len(first) > limit,
         "unreadable": walk.skipped.unreadable,
     }
@@ -96,15 +95,30 @@ def readable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def _with_states(walk: Walk, entries: Iterable[Entry]) -> Iterator[_Found]:
+    """Entries of a walk as they come, with their states; without those that are gone by then."""
+    for entry in entries:
+        state = walk.state(entry)
+        if state is not None:
+            yield entry, state
+
+
+def _first(found: Iterator[_Found], sort_by: str, count: int) -> list[_Found]:
+    if sort_by == "name":  # the order of the walk
+        return list(itertools.islice(found, count))
+    weight = _WEIGHTS[sort_by]
+    return heapq.nlargest(count, found, key=lambda one: weight(one[1]))
+
+
 def _below(path: str, start: str) -> str:
     return path if start == "." else path.removeprefix(start + "/")
 
 
-def _described(entry: Entry) -> dict[str, Any]:
+def _described(entry: Entry, state: os.stat_result) -> dict[str, Any]:
     return {
         "name": readable(entry.name),
         "path": readable(entry.path),
         "type": entry.kind,
-        "size": entry.state.st_size if entry.kind == "file" else 0,
-        "mtime_ns": entry.state.st_mtime_ns,
+        "size": state.st_size if entry.kind == "file" else 0,
+        "mtime_ns": state.st_mtime_ns,
     }

@@ -1,8 +1,8 @@
-r"""The regular expressions of search: a subset that ripgrep and Python read alike.
+r"""The regular expressions of search: a subset that ripgrep and RE2 read alike.
 
 A pattern is parsed here and written out anew, so that both engines get the same meaning: `\w`, `\d`, `\s` and
-`\b` are ASCII's, `.` and negated sets match one character but no line end, `^` and `$` are the ends of the
-line (the carriage return of a CRLF is no part of it), and upper and lower case are alike unless asked for.
+`\b` are ASCII's, no set matches a line end, `^` and `$` are the ends of the line (the carriage return of a
+CRLF is no part of it), and upper and lower case are alike unless asked for.
 
 Refused, with either engine: look-around, back-references, named groups, flags, POSIX sets (`[[:alpha:]]`),
 set operations, `\p`, `\A`, `\z`, `\B`, a literal `{`, possessive and doubled quantifiers.
@@ -10,6 +10,9 @@ set operations, `\p`, `\A`, `\z`, `\B`, a literal `{`, possessive and doubled qu
 
 from __future__ import annotations
 
+import bisect
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,35 +22,48 @@ MAX_PATTERN_CHARS = 2_000
 MAX_REPEAT = 1_000
 MAX_DEPTH = 50
 
-# Python reads bytes that are not UTF-8 as lone surrogates; no set of either engine may match them.
-_NEVER = r"\r\n"
-_NEVER_PYTHON = _NEVER + r"\udc80-\udcff"
-_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\x0b\x0c "}
+_Ranges = list[tuple[int, int]]
+"""Of code points, both ends included."""
+
+_NEVER: _Ranges = [(0x0A, 0x0A), (0x0D, 0x0D), (0xD800, 0xDFFF)]
+"""In no set: what ends a line, and what no text in UTF-8 holds, though RE2 would find it there."""
+
+_LAST_CODE = 0x10FFFF
+_CLASSES: dict[str, _Ranges] = {
+    "d": [(0x30, 0x39)],
+    "w": [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
+    "s": [(0x09, 0x09), (0x0B, 0x0C), (0x20, 0x20)],
+}
 _CONTROLS = {"t": "\t", "f": "\f", "v": "\v", "a": "\a"}
-_ESCAPED = frozenset(r"\.+*?()|[]{}^$#&-~")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A search pattern in the words of each engine, to be matched against a line without its LF."""
+    """A search pattern in the words of each engine; of a text that can be found without one, its bytes too.
 
-    python: str
+    needle: the bytes, in small letters if `folded`: then capitals of ASCII in a file are read as small.
+    """
+
+    re2: str
     ripgrep: str
+    needle: bytes | None = None
+    folded: bool = False
 
 
 def literal(query: str, *, case_sensitive: bool) -> Pattern:
     """The pattern of a text that is searched for as it is."""
     _check_query(query)
     written = "".join(_either_case(char, case_sensitive) for char in query)
-    return Pattern(written, written)
+    if case_sensitive:
+        return Pattern(written, written, query.encode())
+    return Pattern(written, written, query.lower().encode() if query.isascii() else None, folded=True)
 
 
 def regex(query: str, *, case_sensitive: bool) -> Pattern:
     """The pattern of a regular expression. Raises `invalid_regex`, `unsupported_regex`, `invalid_query`."""
     _check_query(query)
-    python = _Parser(query, case_sensitive, _NEVER_PYTHON, r"(?a:\b)", r"\r?\Z").parse()
-    ripgrep = _Parser(query, case_sensitive, _NEVER, r"(?-u:\b)", r"(?:\r?$)").parse()
-    return Pattern(python, ripgrep)
+    re2, ripgrep = (_Parser(query, case_sensitive, boundary).parse() for boundary in (r"\b", r"(?-u:\b)"))
+    return Pattern(f"(?m){re2}", ripgrep)
 
 
 def _check_query(query: str) -> None:
@@ -67,8 +83,8 @@ def _check_query(query: str) -> None:
 def _either_case(char: str, case_sensitive: bool) -> str:
     variants = {char} if case_sensitive else _cases(char)
     if len(variants) == 1:
-        return _escape(char)
-    return "[" + "".join(sorted(variants)) + "]"
+        return _written(ord(char))
+    return _set_of((ord(variant), ord(variant)) for variant in variants)
 
 
 def _cases(char: str) -> set[str]:
@@ -78,20 +94,51 @@ def _cases(char: str) -> set[str]:
     return {variant for variant in variants if len(variant) == 1}
 
 
-def _escape(char: str) -> str:
-    return "\\" + char if char in _ESCAPED else char
+def _written(code: int) -> str:
+    char = chr(code)
+    return char if char.isascii() and char.isalnum() else f"\\x{{{code:X}}}"
+
+
+def _set_of(ranges: Iterable[tuple[int, int]]) -> str:
+    """A set of either engine, without what is in no set."""
+    kept = _without(ranges, _NEVER)
+    return (
+        "["
+        + "".join(_written(low) + (f"-{_written(high)}" if low < high else "") for low, high in kept)
+        + "]"
+    )
+
+
+def _without(ranges: Iterable[tuple[int, int]], others: _Ranges) -> _Ranges:
+    """Ranges without what is in others: in order, and apart from each other."""
+    merged: _Ranges = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    for low, high in others:
+        merged = [
+            piece
+            for first, last in merged
+            for piece in ((first, min(last, low - 1)), (max(first, high + 1), last))
+            if piece[0] <= piece[1]
+        ]
+    return merged
+
+
+def _all_but(ranges: Iterable[tuple[int, int]]) -> str:
+    return _set_of(_without([(0, _LAST_CODE)], list(ranges)))
 
 
 class _Parser:
-    """A recursive descent over the subset, which writes what it reads in one engine's words."""
+    """A recursive descent over the subset, which writes what it reads; the engines differ in `boundary`."""
 
-    def __init__(self, query: str, case_sensitive: bool, never: str, boundary: str, end: str) -> None:
+    def __init__(self, query: str, case_sensitive: bool, boundary: str) -> None:
         self._query = query
         self._at = 0
         self._case_sensitive = case_sensitive
-        self._never = never
         self._boundary = boundary
-        self._end = end
 
     def parse(self) -> str:
         written, _ = self._alternatives(0)
@@ -128,11 +175,11 @@ class _Parser:
         if char == "[":
             return self._set(), 1, True
         if char == ".":
-            return f"[^{self._never}]", 1, True
+            return _all_but([]), 1, True
         if char == "^":
             return "^", 1, False
         if char == "$":
-            return self._end, 1, False
+            return r"(?:\r?$)", 1, False
         if char == "\\":
             return self._escaped()
         if char in "*+?":
@@ -159,7 +206,7 @@ class _Parser:
             return self._boundary, 1, False
         if char.lower() in _CLASSES:
             inside = _CLASSES[char.lower()]
-            return (f"[{inside}]" if char.islower() else f"[^{inside}{self._never}]"), 1, True
+            return (_set_of(inside) if char.islower() else _all_but(inside)), 1, True
         return _either_case(self._plain(char), self._case_sensitive), 1, True
 
     def _plain(self, char: str) -> str:
@@ -212,33 +259,35 @@ class _Parser:
 
     def _set(self) -> str:
         negated = self._take("^")
-        items: list[str] = []
+        items: _Ranges = []
         first = True
         while first or self._peek() != "]":
             if not self._peek():
                 self._fail("a [ is not closed")
-            items.append(self._set_item())
+            items += self._set_item()
             first = False
         self._at += 1
-        return f"[^{''.join(items)}{self._never}]" if negated else f"[{''.join(items)}]"
+        return _all_but(items) if negated else _set_of(items)
 
-    def _set_item(self) -> str:
+    def _set_item(self) -> _Ranges:
         pair = self._query[self._at : self._at + 2]
         if pair in ("&&", "--", "~~", "||") or pair in ("[:", "[.", "[="):
             self._refuse(f"{pair} in a set")
         low = self._set_char()
-        if len(low) != 1:
+        if not isinstance(low, str):
             return low
-        if self._peek() != "-" or self._query[self._at + 1 : self._at + 2] in ("]", ""):
-            return self._range(low, low)
-        self._at += 1
-        high = self._set_char()
-        if len(high) != 1 or high < low:
-            self._fail(f"{low}-{high} is not a range")
-        return self._range(low, high)
+        high = low
+        if self._peek() == "-" and self._query[self._at + 1 : self._at + 2] not in ("]", ""):
+            self._at += 1
+            end = self._set_char()
+            if not isinstance(end, str) or end < low:
+                self._fail(f"{low}-{self._query[self._at - 1]} is not a range")
+            high = end
+        others = () if self._case_sensitive else _other_cases(ord(low), ord(high))
+        return [(ord(low), ord(high)), *others]
 
-    def _set_char(self) -> str:
-        """One character, or the inside of a class such as `\\d`."""
+    def _set_char(self) -> str | _Ranges:
+        """One character, or a class such as `\\d`."""
         char = self._next("a [ is not closed")
         if char != "\\":
             return char
@@ -248,17 +297,6 @@ class _Parser:
         if char.lower() in _CLASSES or char == "b":
             self._refuse(f"\\{char} in a set")
         return self._plain(char)
-
-    def _range(self, low: str, high: str) -> str:
-        written = _escape(low) if low == high else f"{_escape(low)}-{_escape(high)}"
-        if self._case_sensitive:
-            return written
-        others = set()
-        for code in range(ord(low), min(ord(high), _LAST_CASED) + 1):
-            if not _CASELESS[0] <= code <= _CASELESS[1]:
-                others |= _cases(chr(code))
-        extra = sorted(char for char in others if not low <= char <= high)
-        return written + "".join(map(_escape, extra))
 
     def _peek(self) -> str:
         return self._query[self._at : self._at + 1]
@@ -292,5 +330,22 @@ class _Parser:
 
 
 _LAST_CASED = 0x1E943
-_CASELESS = (0x2E80, 0xA63F)
-"""Ideographs and kana: a range of them is common, and has no case."""
+
+
+@functools.cache
+def _cased() -> list[tuple[int, tuple[int, ...]]]:
+    """Every character that has another case, in order, and those it has."""
+    found = ((code, _cases(chr(code)) - {chr(code)}) for code in range(_LAST_CASED + 1))
+    return [(code, tuple(map(ord, others))) for code, others in found if others]
+
+
+@functools.lru_cache(maxsize=1_024)
+def _other_cases(low: int, high: int) -> tuple[tuple[int, int], ...]:
+    """What differs from the characters of a range in case only, as ranges."""
+    if low == high:
+        others = {ord(char) for char in _cases(chr(low))}
+    else:
+        table = _cased()
+        first, last = bisect.bisect(table, (low,)), bisect.bisect(table, (high + 1,))
+        others = {code for _, codes in table[first:last] for code in codes}
+    return tuple(_without([(code, code) for code in others if not low <= code <= high], []))

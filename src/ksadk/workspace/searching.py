@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ksadk.workspace.engines import Engine, Hit, OutOfTime, batch, best_engine
-from ksadk.workspace.files import read_bytes
+from ksadk.workspace.directories import Directories, Names, names_of
+from ksadk.workspace.engines import Engine, PythonEngine, Stalled, Wanted, best_engine
 from ksadk.workspace.globs import Glob
 from ksadk.workspace.listing import clamp_results, readable
 from ksadk.workspace.paths import Place, WorkspaceError, locate, os_errors
 from ksadk.workspace.patterns import Pattern, literal, regex
-from ksadk.workspace.text import BOM, split_lines, window
-from ksadk.workspace.tree import Walk
+from ksadk.workspace.scanning import MAX_FILE_BYTES, MAX_LOOKED_INTO, Hit, Scanner, as_text
+from ksadk.workspace.text import window
+from ksadk.workspace.tree import OutOfTime, Walk
 
-MAX_FILE_BYTES = 1024 * 1024
 MAX_CONTEXT_LINES = 20
 SECONDS = 10.0
 
-_FIRST_BATCH = 64
-_LARGEST_BATCH = 4_096
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_EXPLAINED_ENTRIES = 10_000
+"""How many entries are looked at to say why nothing was found, once one file was there to be searched."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,47 @@ class Query:
 class _Search:
     """One search as it goes."""
 
-    walk: Walk
-    files: list[str] = field(default_factory=list)
-    searched: int = 0
+    directories: Directories
+    scanner: Scanner
+    context: int
+    limit: int
     large_files: int = 0
     results: list[dict[str, Any]] = field(default_factory=list)
     out_of_time: bool = False
+
+    def scan(self, candidates: Iterable[Names]) -> None:
+        """Take results from files, until there are more than asked for, or no time is left."""
+        try:
+            for names in candidates:
+                self._scan_file(names)
+                if len(self.results) > self.limit:
+                    break
+        except OutOfTime:
+            self.out_of_time = True
+
+    def _scan_file(self, names: Names) -> None:
+        try:
+            descriptor = self.directories.open(names)
+        except OSError:
+            return  # gone since, or not readable
+        try:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode):
+                return
+            if state.st_size > MAX_FILE_BYTES:
+                small = state.st_size <= MAX_LOOKED_INTO
+                self.large_files += small and self.scanner.is_in(descriptor)
+                return
+            data = as_text(_read(descriptor, state.st_size))
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+        if data is not None:
+            path = readable("/".join(names))
+            room = self.limit + 1 - len(self.results)
+            for hit in islice(self.scanner.hits(data), room):
+                self.results.append(_result(path, data, hit, self.context))
 
 
 def search(
@@ -64,29 +99,34 @@ def search(
     """The lines that match, by path and then line; the result of `search_workspace_files`.
 
     Hidden files are searched; links are not followed, and files over 1 MiB, files with NUL bytes and what
-    `.gitignore` and `.ignore` name are left out. Raises `invalid_regex`, `unsupported_regex`,
-    `invalid_query`, `invalid_glob`, `not_found`, and `search_timeout` when time runs out with nothing found.
+    ignore files name are left out. Raises `invalid_regex`, `unsupported_regex`, `invalid_query`,
+    `invalid_glob`, `not_found`, and `search_timeout` when time runs out with nothing found.
     """
+    begun = time.monotonic()
+    deadline = begun + seconds
     pattern = query.pattern()
+    scanner = Scanner(pattern, deadline)
     engine = engine or best_engine(root)
     place = locate(root, query.path)
-    deadline = time.monotonic() + seconds
-    state = _Search(Walk(root, ignoring=True, deadline=deadline))
-    _collect(state, place, Glob(query.glob) if query.glob is not None else None)
-    limit = clamp_results(query.max_results)
-    context = min(max(query.context_lines, 0), MAX_CONTEXT_LINES)
-    for hits in _hits(state, engine, root, pattern, limit, deadline):
-        state.results += _results(root, hits, engine.counts, context, limit + 1 - len(state.results))
-        if len(state.results) > limit:
-            break
-    state.out_of_time |= state.walk.out_of_time
+    glob = Glob(query.glob) if query.glob is not None else None
+    with os_errors(place.shown):
+        directories = Directories(root)
+    with directories:
+        context = min(max(query.context_lines, 0), MAX_CONTEXT_LINES)
+        state = _Search(directories, scanner, context, clamp_results(query.max_results))
+        wanted = Wanted(root, directories, names_of(place.relative), pattern, glob, begun, deadline)
+        if _is_directory(directories, place):
+            engine = _scan_below(state, wanted, engine)
+        else:
+            state.scan([wanted.start])
+        why = {} if state.results else _explain(wanted, place)
     if state.out_of_time and not state.results:
         raise WorkspaceError(
             f"the search was stopped after {seconds:g} seconds", code="search_timeout",
             hint="Search in fewer files (path, glob), or for something simpler.",
             query=query.text, search_backend=engine.name,
         )  # fmt: skip
-    return _answer(state, query, place, engine, context, limit)
+    return _answer(state, query, place, engine, why)
 
 
 def fitting(results: Sequence[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
@@ -100,132 +140,165 @@ def fitting(results: Sequence[dict[str, Any]], chars: int) -> list[dict[str, Any
     return kept
 
 
-def _collect(state: _Search, place: Place, glob: Glob | None) -> None:
+def _is_directory(directories: Directories, place: Place) -> bool:
+    """Whether the place is a directory. Raises if it can be neither listed nor read."""
+    names = names_of(place.relative)
     with os_errors(place.shown):
-        start_state = place.real.stat()
-    if not place.real.is_dir():
-        read_bytes(place, max(MAX_FILE_BYTES, start_state.st_size))  # a FIFO, or one that cannot be read
-        _add(state, place.relative, start_state)
-        return
-    below = "" if place.relative == "." else place.relative + "/"
-    for entry in state.walk.files(place.real):
-        if glob is None or glob.matches(entry.path) or glob.matches(entry.path.removeprefix(below)):
-            _add(state, entry.path, entry.state)
-
-
-def _add(state: _Search, path: str, file: os.stat_result) -> None:
-    if file.st_size > MAX_FILE_BYTES:
-        state.large_files += 1
-    elif not os.access(state.walk.root / path, os.R_OK):
-        state.walk.skipped.unreadable += 1
-    else:
-        state.files.append(path)
-
-
-def _hits(
-    state: _Search, engine: Engine, root: Path, pattern: Pattern, limit: int, deadline: float
-) -> Iterator[list[Hit]]:
-    """Hits in the order of the files, a batch at a time: few files first, since few may be enough."""
-    order = {path: index for index, path in enumerate(state.files)}
-    size, start = _FIRST_BATCH, 0
-    while start < len(state.files):
-        files = batch(state.files, start, size)
-        start += len(files)
-        state.searched = start
-        try:
-            hits = engine.run(root, pattern, files, limit + 1, deadline)
-        except OutOfTime as late:
-            state.out_of_time = True
-            hits, start = late.hits, len(state.files)
-        yield sorted(hits, key=lambda hit: (order[hit.path], hit.line))
-        if len(hits) < limit:
-            size = min(size * 4, _LARGEST_BATCH)
-
-
-def _results(
-    root: Path, hits: Sequence[Hit], counts: str, context: int, room: int
-) -> Iterator[dict[str, Any]]:
-    for path, of_file in groupby(hits, key=lambda hit: hit.path):
-        lines = _lines(root, path)
-        for hit in of_file:
-            if room and hit.line <= len(lines):
-                yield _result(path, lines, hit, counts, context)
-                room -= 1
-
-
-def _lines(root: Path, path: str) -> list[str]:
-    """The lines of a file that was searched; none if it is not text, or is no longer what it was."""
-    real = root / path
+        if place.real.is_dir():
+            os.close(directories.listing(names))
+            return True
+        place.real.stat()
+        descriptor = directories.open(names)
     try:
-        data, _ = read_bytes(Place(root, readable(path), real, real), MAX_FILE_BYTES)
-    except WorkspaceError:
-        return []
-    if b"\0" in data or data.startswith(_UTF16):
-        return []
-    return split_lines(data.removeprefix(BOM).decode("utf-8", "surrogateescape"))
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+    if not regular:
+        raise WorkspaceError(
+            f"{place.shown} is not a regular file", code="not_a_regular_file", path=place.shown
+        )
+    return False
 
 
-def _result(path: str, lines: list[str], hit: Hit, counts: str, context: int) -> dict[str, Any]:
-    index = hit.line - 1
-    line, start, end = lines[index], hit.start, hit.end
-    if counts == "bytes":
-        data = line.encode("utf-8", "surrogateescape")
-        start, end = (len(data[:at].decode("utf-8", "surrogateescape")) for at in (start, end))
-    text, cut = window(line, start, end)
-    before = [readable(window(near, 0, 0)[0]) for near in lines[max(0, index - context) : index]]
-    after = [readable(window(near, 0, 0)[0]) for near in lines[index + 1 : index + 1 + context]]
+def _scan_below(state: _Search, wanted: Wanted, engine: Engine) -> Engine:
+    """Search in a directory; says which engine named the files."""
+    try:
+        candidates = engine.candidates(wanted)
+    except Stalled:
+        engine = PythonEngine()
+        candidates = engine.candidates(wanted)
+    except OutOfTime:
+        candidates, state.out_of_time = iter(()), True
+    state.scan(candidates)
+    state.out_of_time |= wanted.out_of_time
+    return engine
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size + 1)
+    while len(data) != size:  # written to since, or a file system that gives less at once
+        more = os.read(descriptor, MAX_FILE_BYTES + 1 - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _result(path: str, data: bytes, hit: Hit, context: int) -> dict[str, Any]:
+    line = data[hit.start : hit.stop]
+    text = line.decode("utf-8", "surrogateescape")
+    first, last = hit.first - hit.start, hit.last - hit.start
+    if len(text) != len(line):
+        first, last = (len(line[:at].decode("utf-8", "surrogateescape")) for at in (first, last))
+    shown, cut = window(text, first, last)
+    written = readable(shown)
+    before = _lines_before(data, hit.start, context)
+    after = list(islice(_lines_from(data, _next_line(data, hit.stop)), context))
     result = {
-        "path": readable(path),
-        "line": hit.line,
-        "column": start + 1,
-        "text": readable(text),
-        "snippet": "\n".join([*before, readable(text), *after]),
+        "path": path,
+        "line": hit.number,
+        "column": first + 1,
+        "text": written,
+        "snippet": "\n".join([*before, written, *after]),
         "context_before": before,
         "context_after": after,
     }
     if cut:
         result["line_truncated"] = True
-    if readable(text) != text:
+    if written != shown:
         result["not_utf8"] = True
     return result
 
 
+def _lines_before(data: bytes, start: int, count: int) -> list[str]:
+    begin = start
+    for _ in range(count):
+        if begin:
+            begin = data.rfind(b"\n", 0, begin - 1) + 1
+    return list(_lines_from(data[:start], begin)) if count else []
+
+
+def _lines_from(data: bytes, at: int) -> Iterator[str]:
+    """The lines from an offset on as context shows them."""
+    while at < len(data):
+        end = _next_line(data, at)
+        line = data[at:end].removesuffix(b"\n")
+        if len(line) < end - at:
+            line = line.removesuffix(b"\r")
+        yield readable(window(line.decode("utf-8", "surrogateescape"), 0, 0)[0])
+        at = end
+
+
+def _next_line(data: bytes, at: int) -> int:
+    found = data.find(b"\n", at)
+    return len(data) if found < 0 else found + 1
+
+
 def _answer(
-    state: _Search, query: Query, place: Place, engine: Engine, context: int, limit: int
+    state: _Search, query: Query, place: Place, engine: Engine, why: dict[str, Any]
 ) -> dict[str, Any]:
-    skipped = state.walk.skipped
-    results = state.results[:limit]
+    results = state.results[: state.limit]
     answer: dict[str, Any] = {
         "ok": True,
         "query": query.text,
         "searched_path": place.shown,
         "results": results,
         "match_count": len(results),
-        "truncated": len(state.results) > limit or state.out_of_time,
-        "context_lines": context,
+        "truncated": len(state.results) > state.limit or state.out_of_time,
+        "context_lines": state.context,
         "search_backend": engine.name,
-        "files_searched": state.searched,
-        "skipped": {
-            "ignored": skipped.ignored,
-            "large_files": state.large_files,
-            "links": skipped.links,
-            "unreadable": skipped.unreadable,
-        },
+        "skipped": {"large_files": state.large_files},
+        **why,
     }
     if state.out_of_time:
         answer["timed_out"] = True
-    if not state.files:
-        answer["note"] = _why_nothing(answer["skipped"])
     return answer
+
+
+def _explain(wanted: Wanted, place: Place) -> dict[str, Any]:
+    """What was skipped where nothing was found, and a note if that is all there is."""
+    walk = Walk(wanted.root, ignoring=True, deadline=wanted.deadline)
+    large = searchable = 0
+    if place.real.is_dir():
+        entries: Iterator[os.stat_result | None] = _states(walk, wanted, place)
+    else:
+        entries = iter([place.real.stat()])
+    for seen, state in enumerate(entries, 1):
+        if state is not None:
+            large += state.st_size > MAX_FILE_BYTES
+            searchable += state.st_size <= MAX_FILE_BYTES
+        if seen >= _EXPLAINED_ENTRIES and searchable:
+            complete = False
+            break
+    else:
+        complete = not walk.out_of_time
+    skipped = {
+        "ignored": walk.skipped.ignored,
+        "large_files": large,
+        "links": walk.skipped.links,
+        "unreadable": walk.skipped.unreadable,
+        "complete": complete,
+    }
+    return {"skipped": skipped} if searchable else {"skipped": skipped, "note": _why_nothing(skipped)}
+
+
+def _states(walk: Walk, wanted: Wanted, place: Place) -> Iterator[os.stat_result | None]:
+    """Of each entry below the place, its state if it is a file that can be read and fits; else None."""
+    for entry in walk.entries(place.real, recursive=True):
+        state = None
+        if entry.kind == "file" and wanted.fits_glob(entry.path):
+            state = walk.state(entry) if walk.may_read(entry) else None
+            walk.skipped.unreadable += state is None
+        yield state
 
 
 def _why_nothing(skipped: dict[str, int]) -> str:
     words = {
-        "ignored": "left out by .gitignore or .ignore",
+        "ignored": "left out by ignore files",
         "large_files": "larger than 1 MiB",
         "links": "symbolic links",
         "unreadable": "not readable",
     }
-    reasons = [f"{count} {words[name]}" for name, count in skipped.items() if count]
+    reasons = [f"{skipped[name]} {said}" for name, said in words.items() if skipped[name]]
     because = f" ({', '.join(reasons)})" if reasons else ": none is there that fits path and glob"
     return f"No file was searched{because}. This does not say that the text is nowhere."

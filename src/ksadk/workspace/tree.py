@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from ksadk.workspace.files import read_bytes
-from ksadk.workspace.globs import IgnoreRule, read_ignore_file, verdict
-from ksadk.workspace.paths import (
-    GIT,
-    Place,
-    WorkspaceError,
-    is_private,
-    os_errors,
-    own_directories,
-    relative_to,
-)
+from ksadk.workspace.directories import Directories, Names, names_of
+from ksadk.workspace.ignores import MAX_IGNORE_BYTES, RuleFile, Scope
+from ksadk.workspace.paths import GIT, is_private, os_errors, own_directories, relative_to
 
-_IGNORE_FILES = (".ignore", ".gitignore")
-_MAX_IGNORE_BYTES = 256 * 1024
+Kind = Literal["file", "directory", "symlink", "other"]
+
+_LONGEST_PATH = 4_093
+"""In bytes. ripgrep names files by their paths, and no system call takes a longer one after `./`."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A directory entry: `path` is relative to the root, `state` is the entry's own (links not followed)."""
+class Entry(NamedTuple):
+    """A directory entry: `path` is relative to the root; of a link, `kind` is the link's."""
 
     path: str
     name: str
-    state: os.stat_result
-
-    @property
-    def kind(self) -> str:
-        """`file`, `directory`, `symlink` or `other`."""
-        mode = self.state.st_mode
-        if stat.S_ISREG(mode):
-            return "file"
-        if stat.S_ISDIR(mode):
-            return "directory"
-        return "symlink" if stat.S_ISLNK(mode) else "other"
+    kind: Kind
 
 
 @dataclass
@@ -53,24 +38,31 @@ class Skipped:
     unreadable: int = 0
 
 
-@dataclass(frozen=True)
-class _Rules:
-    """The rules of one directory's ignore files, the stronger file first."""
-
-    depth: int
-    files: tuple[tuple[IgnoreRule, ...], ...]
+class OutOfTime(Exception):
+    """The deadline has passed."""
 
 
-class _OutOfTime(Exception):
-    """The deadline of a walk has passed."""
+def checking(deadline: float) -> Callable[[], None]:
+    """A call that raises `OutOfTime` once `time.monotonic()` is past the deadline."""
+
+    def check() -> None:
+        if time.monotonic() > deadline:
+            raise OutOfTime
+
+    return check
+
+
+def closed_to_tools(root: Path) -> frozenset[str]:
+    """The program's own directories in a workspace, by their paths from the root."""
+    own = own_directories(root)
+    return frozenset(relative_to(root, path) for path in own if path.is_relative_to(root))
 
 
 @dataclass
 class Walk:
-    """A walk over the files below a directory, in the order of their paths, name by name.
+    """A walk over the entries below a directory, in the order of their paths, name by name.
 
-    ignoring: leave out what `.gitignore` and `.ignore` files between the root and the entry name. Git's own
-    directory is always left out, unless the walk starts inside it.
+    ignoring: leave out what ignore files between the root and the entry name, and git's own directories.
     deadline: a reading of `time.monotonic()` at which the walk ends; `out_of_time` then says so.
     """
 
@@ -79,7 +71,8 @@ class Walk:
     deadline: float = float("inf")
     skipped: Skipped = field(default_factory=Skipped)
     out_of_time: bool = False
-    _closed: frozenset[str] = frozenset()
+    _directories: Directories | None = None
+    _at: Names = ()
 
     def files(self, start: Path) -> Iterator[Entry]:
         """The regular files below `start`."""
@@ -90,95 +83,194 @@ class Walk:
     def entries(self, start: Path, *, recursive: bool) -> Iterator[Entry]:
         """What is in `start`, and with `recursive` below it too; a directory comes before its entries.
 
-        Raises as the system says where `start` cannot be read. Directories below it that cannot are counted.
+        Git's own directory is never entered, unless the walk starts there. Raises as the system says where
+        `start` cannot be read. Directories below it that cannot are counted.
         """
+        shown = relative_to(self.root, start)
+        with os_errors(shown):
+            self._directories = Directories(self.root)
         try:
-            yield from self._entries(start, recursive)
-        except _OutOfTime:
+            with self._directories:
+                yield from _Walking(self, self._directories, names_of(shown), recursive).entries()
+        except OutOfTime:
             self.out_of_time = True
 
-    def _entries(self, start: Path, recursive: bool) -> Iterator[Entry]:
-        shown = relative_to(self.root, start)
-        self._closed = frozenset(
-            relative_to(self.root, path)
-            for path in own_directories(self.root)
-            if path.is_relative_to(self.root)
-        )
+    def state(self, entry: Entry) -> os.stat_result | None:
+        """The state of the entry that the walk gave last, no link followed; None if it is gone."""
+        assert self._directories is not None
+        try:
+            above = self._directories.hold(self._at)
+            return os.stat(entry.name, dir_fd=above, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def may_read(self, entry: Entry) -> bool:
+        """Whether the file that the walk gave last can be read."""
+        assert self._directories is not None
+        try:
+            return os.access(entry.name, os.R_OK, dir_fd=self._directories.hold(self._at))
+        except OSError:
+            return False
+
+
+class _Walking:
+    """One walk as it goes."""
+
+    def __init__(self, walk: Walk, directories: Directories, start: Names, recursive: bool) -> None:
+        self._walk = walk
+        self._directories = directories
+        self._start = start
+        self._recursive = recursive
+        self._check = checking(walk.deadline)
+        self._closed = closed_to_tools(walk.root)
+
+    def entries(self) -> Iterator[Entry]:
+        walk = self._walk
+        with os_errors("/".join(self._start) or "."):
+            above = scope_above(self._directories, self._start, self._check) if walk.ignoring else Scope()
+            top = self._inside(self._start, above)
         # A stack of our own: a hostile tree is deeper than the interpreter's.
-        with os_errors(shown):
-            stack = [self._inside(start, "" if shown == "." else shown, self._rules_above(start))]
+        stack = [top]
         while stack:
-            rules, entries = stack[-1]
-            entry = next(entries, None)
+            names, scope, left = stack[-1]
+            entry = next(left, None)
             if entry is None:
                 stack.pop()
                 continue
-            self._check_time()
+            self._check()
             is_directory = entry.kind == "directory"
-            if rules and self._ignored(rules, entry.path, is_directory):
-                self.skipped.ignored += 1
+            here = (*names, entry.name)
+            if scope and scope.ignores(here, is_directory, self._check):
+                walk.skipped.ignored += 1
                 continue
-            if entry.kind == "symlink":
-                self.skipped.links += 1
+            if walk.ignoring and _is_too_long(entry.path):
+                walk.skipped.unreadable += 1
+                continue
+            walk.skipped.links += entry.kind == "symlink"
+            walk._at = names
             yield entry
-            if recursive and is_directory and entry.name != GIT:
+            if self._recursive and is_directory and entry.name != GIT:
                 try:
-                    stack.append(self._inside(self.root / entry.path, entry.path, rules))
+                    stack.append(self._inside(here, scope))
                 except OSError:
-                    self.skipped.unreadable += 1
+                    walk.skipped.unreadable += 1
 
-    def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise _OutOfTime
+    def _inside(self, names: Names, scope: Scope) -> tuple[Names, Scope, Iterator[Entry]]:
+        """A directory, the ignore files that hold in it, and its entries. Raises `OSError`."""
+        entries = self._scan(names)
+        if self._walk.ignoring:
+            scope = scope_inside(self._directories, names, scope, self._check)
+        return names, scope, iter(entries)
 
-    def _inside(
-        self, directory: Path, prefix: str, rules: tuple[_Rules, ...]
-    ) -> tuple[tuple[_Rules, ...], Iterator[Entry]]:
-        """The rules that hold in a directory, and its entries."""
-        if self.ignoring:
-            rules = self._with_rules_of(directory, prefix, rules)
-        return rules, iter(self._scan(directory, prefix))
-
-    def _scan(self, directory: Path, prefix: str) -> list[Entry]:
+    def _scan(self, names: Names) -> list[Entry]:
+        prefix = "".join(f"{name}/" for name in names)
         found: list[Entry] = []
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                self._check_time()
-                path = f"{prefix}/{entry.name}" if prefix else entry.name
-                if not is_private(entry.name) and path not in self._closed:
-                    try:
-                        found.append(Entry(path, entry.name, entry.stat(follow_symlinks=False)))
-                    except FileNotFoundError:
-                        pass  # deleted since
-        return sorted(found, key=lambda entry: entry.name)
-
-    def _rules_above(self, start: Path) -> tuple[_Rules, ...]:
-        if not self.ignoring or start == self.root:
-            return ()
-        rules: tuple[_Rules, ...] = ()
-        for directory in reversed([parent for parent in start.parents if parent.is_relative_to(self.root)]):
-            shown = relative_to(self.root, directory)
-            rules = self._with_rules_of(directory, "" if shown == "." else shown, rules)
-        return rules
-
-    def _with_rules_of(self, directory: Path, prefix: str, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
-        files = tuple(filter(None, (self._read_rules(directory / name) for name in _IGNORE_FILES)))
-        depth = prefix.count("/") + 1 if prefix else 0
-        return (*rules, _Rules(depth, files)) if files else rules
-
-    def _ignored(self, rules: tuple[_Rules, ...], path: str, is_directory: bool) -> bool:
-        names = path.split("/")
-        for nearest in reversed(rules):
-            for file_rules in nearest.files:
-                said = verdict(file_rules, names[nearest.depth :], is_directory, self._check_time)
-                if said is not None:
-                    return said
-        return False
-
-    def _read_rules(self, path: Path) -> tuple[IgnoreRule, ...]:
-        self._check_time()
+        descriptor = self._directories.listing(names)
         try:
-            data, _ = read_bytes(Place(path.parent, path.name, path, path), _MAX_IGNORE_BYTES)
-        except WorkspaceError:
-            return ()
-        return read_ignore_file(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    self._check()
+                    path = prefix + entry.name
+                    if not (self._hidden(entry.name) or path in self._closed):
+                        found.append(Entry(path, entry.name, _kind(entry)))
+        finally:
+            os.close(descriptor)
+        return sorted(found, key=lambda entry: os.fsencode(entry.name))
+
+    def _hidden(self, name: str) -> bool:
+        if not name.startswith("."):
+            return False
+        return is_private(name) or (self._walk.ignoring and name == GIT)
+
+
+class Sieve:
+    """Tells, of paths from the root in any order, which ones an ignoring walk from `start` would come to."""
+
+    def __init__(self, root: Path, directories: Directories, start: Names, check: Callable[[], None]) -> None:
+        self._directories = directories
+        self._check = check
+        self._closed = closed_to_tools(root)
+        self._scopes: dict[Names, Scope | None] = {}
+        """Of each directory that was asked about; None for those that the walk would not enter."""
+        self._scopes[start] = self._entered(start, scope_above(directories, start, check))
+
+    def admits(self, names: Names) -> bool:
+        """Whether the walk would come to a file."""
+        scope = self._scope(names[:-1])
+        return scope is not None and self._visible(scope, names, False) and not _is_too_long("/".join(names))
+
+    def _scope(self, names: Names) -> Scope | None:
+        known = len(names)
+        while names[:known] not in self._scopes:
+            known -= 1
+        scope = self._scopes[names[:known]]
+        for depth in range(known + 1, len(names) + 1):
+            here = names[:depth]
+            if scope is not None:
+                scope = self._entered(here, scope) if self._visible(scope, here, True) else None
+            self._scopes[here] = scope
+        return scope
+
+    def _entered(self, names: Names, above: Scope) -> Scope | None:
+        try:
+            return scope_inside(self._directories, names, above, self._check)
+        except OSError:
+            return None  # gone since, or a link by now
+
+    def _visible(self, scope: Scope, names: Names, is_directory: bool) -> bool:
+        self._check()
+        name = names[-1]
+        if is_private(name) or name == GIT or (self._closed and "/".join(names) in self._closed):
+            return False
+        return not (scope and scope.ignores(names, is_directory, self._check))
+
+
+def scope_above(directories: Directories, start: Names, check: Callable[[], None]) -> Scope:
+    """The ignore files of the directories above a start. Raises `OSError`."""
+    scope = Scope()
+    for depth in range(len(start)):
+        scope = scope_inside(directories, start[:depth], scope, check)
+    return scope
+
+
+def scope_inside(directories: Directories, names: Names, above: Scope, check: Callable[[], None]) -> Scope:
+    """The ignore files that hold in a directory, given those above it. Raises `OSError`."""
+    directories.hold(names)
+
+    def read(name: str) -> RuleFile | None:
+        check()
+        data = _ignore_file(directories, (*names, name))
+        return RuleFile.read(data, check) if data else None
+
+    return above.inside(len(names), read)
+
+
+def _ignore_file(directories: Directories, names: Names) -> bytes:
+    """What an ignore file holds, or the file in the root that a link of its name leads to."""
+    try:
+        try:
+            descriptor = directories.open(names)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                return b""
+            real = Path(os.path.realpath(directories.root.joinpath(*names)))
+            if not real.is_relative_to(directories.root):
+                return b""
+            descriptor = directories.open(real.relative_to(directories.root).parts)
+        with open(descriptor, "rb") as file:  # noqa: PTH123  # of a descriptor
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return file.read(MAX_IGNORE_BYTES) if regular else b""
+    except OSError:
+        return b""
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "symlink"
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _is_too_long(path: str) -> bool:
+    return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
