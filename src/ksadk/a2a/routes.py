@@ -29,6 +29,9 @@ HEALTH_PATH = "/healthz"
 CARD_SECONDS = 60
 """How long a client may keep the card without asking again."""
 
+_STATUS = {"TASK_NOT_CANCELABLE": 409, "CONTENT_TYPE_NOT_SUPPORTED": 415, "INVALID_AGENT_RESPONSE": 502}
+"""The HTTP status of errors for which the SDK has another one, by their reason."""
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -138,9 +141,18 @@ def _rest(endpoint: Endpoint) -> Endpoint:
             return rest_error(error)
         except UnicodeDecodeError:
             return rest_error(InvalidParamsError("The body is not UTF-8"))
-        return await endpoint(request)
+        response = await endpoint(request)
+        return response if response.status_code < 400 else _as_specified(response)
 
     return call
+
+
+def _as_specified(response: Response) -> Response:
+    """An error of the SDK's, with the status of the specification's table (5.4)."""
+    error = json.loads(bytes(response.body))["error"]
+    reasons = {detail.get("reason") for detail in error.get("details", ())}
+    status = next((_STATUS[reason] for reason in reasons if reason in _STATUS), response.status_code)
+    return JSONResponse({"error": error | {"code": status}}, status)
 
 
 def _check_type(request: Request) -> None:
@@ -159,7 +171,7 @@ def _check_state(state: Any) -> None:
 def rest_error(error: A2AError) -> Response:
     """An error as the HTTP+JSON binding writes it (11.6)."""
     payload = build_rest_error_payload(error)
-    return JSONResponse(payload, payload["error"]["code"])
+    return _as_specified(JSONResponse(payload, payload["error"]["code"]))
 
 
 async def http_error(_: Request, error: Exception) -> Response:
