@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
 import struct
 import subprocess
@@ -412,3 +413,55 @@ def test_a_name_as_long_as_the_system_takes_is_written(root: Path) -> None:
     files.replace(place, b"one")
     files.replace(place, b"two", before=b"one")
     assert sorted(path.name for path in root.iterdir()) == ["f", "x" * 255]
+
+
+# What is written, and to what
+
+
+def test_no_more_is_written_than_can_be_read_back(root: Path, states: ReadStates) -> None:
+    most = "x" * files.MAX_TEXT_BYTES
+    assert (
+        writing.write_file(root, states, "most", most)["size"] == reading.read(root, states, "most")["size"]
+    )
+    assert code_of(writing.write_file, root, states, "more", most + "x") == "file_too_large"
+    assert not (root / "more").exists()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
+def test_what_is_no_file_is_not_even_opened(
+    root: Path, states: ReadStates, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "fifo":
+        os.mkfifo(root / "special")
+    elif kind == "device" and os.geteuid() == 0:
+        os.mknod(root / "special", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    elif kind == "device":
+        pytest.skip("only root can make a device")
+    else:
+        monkeypatch.chdir(root)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("special")
+    opened, real = [], os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *rest, **named: opened.append(path) or real(path, *rest, **named)
+    )
+    assert code_of(reading.read, root, states, "special") == "not_a_regular_file"
+    assert code_of(writing.write_file, root, states, "special", "x") == "not_a_regular_file"
+    assert code_of(files.replace, locate(root, "special"), b"x", in_place=True) == "not_a_regular_file"
+    assert "special" not in opened
+    assert writing.delete(root, states, "special")["deleted"] == "special"
+
+
+def test_a_file_that_comes_back_with_its_old_size_and_time_is_not_what_was_read(
+    root: Path, states: ReadStates
+) -> None:
+    reading.read(root, states, "f")
+    times = (root / "f").stat()
+    (root / "f").write_bytes(b"OLD\n")
+    os.utime(root / "f", ns=(times.st_atime_ns, times.st_mtime_ns))
+    change = editing.Edit("OLD", "new")
+    assert code_of(editing.edit, root, states, "f", change) == "file_modified_since_read"
+    os.utime(root / "f")
+    reading.read(root, states, "f")
+    os.utime(root / "f")
+    assert editing.edit(root, states, "f", change)["ok"] is True
