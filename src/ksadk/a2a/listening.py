@@ -1,0 +1,101 @@
+"""Listens for an agent's server, and ends it: on a first signal in peace, on a second at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from ksadk.a2a.server import A2AServer
+from ksadk.a2a.urls import reach
+from ksadk.errors import KsadkError
+
+INTERRUPTED = 130
+_BEYOND_GRACE = 10
+"""Seconds after the grace, for what was sent last to be stored and to arrive."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks one. `address_unavailable` where there is none to be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        dual = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=2048, dualstack_ipv6=dual)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise KsadkError(
+            f"{host} port {port} cannot be listened on: {why}",
+            code="address_unavailable",
+            hint="--port 0 picks a free port, --host names another address.",
+        ) from error
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether it is all of the machine's addresses."""
+    return not host or reach(host) == "unspecified"
+
+
+def own_url(host: str, port: int) -> str:
+    """Where this machine reaches what listens there. All addresses are to listen on, not to call: then it is
+    loopback's."""
+    if is_wildcard(host):
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is called once requests are answered.
+
+    The first signal stops listening and lets agents finish, within the server's grace; the second ends the
+    process at once, and the next start says of what was unfinished that it failed.
+    """
+    grace = server.options.grace
+    http = _HTTPServer(
+        uvicorn.Config(
+            server.app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=int(grace) + _BEYOND_GRACE,
+        )
+    )
+    ending: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if ending:
+            os._exit(INTERRUPTED)
+        http.should_exit = True
+        ending.append(loop.create_task(server.drain(), name="drain"))
+
+    try:
+        await server.start()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+        serving = loop.create_task(http.serve(sockets=[listening]))
+        while not http.started and not serving.done():
+            await asyncio.sleep(0.005)
+        if http.started:
+            ready()
+        await serving
+    finally:
+        await asyncio.gather(*ending)
+        await server.drain(0)
+        await server.aclose()
+
+
+class _HTTPServer(uvicorn.Server):
+    """uvicorn without its own signals, which would end streams before their tasks have."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
