@@ -132,7 +132,10 @@ class Served:
 def send_params(*parts: Any, message: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
     """Parameters of SendMessage; a string is a text part."""
     written = [{"text": part} if isinstance(part, str) else part for part in parts or ("hi",)]
-    return {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": written, **(message or {})}, **params}
+    return {
+        "message": {"messageId": "m-1", "role": "ROLE_USER", "parts": written, **(message or {})},
+        **params,
+    }
 
 
 @contextmanager
