@@ -17,13 +17,42 @@ _agentengine_table() {
         arguments='directory'
         ;;
     'a2a')
-        commands='card'
+        commands='card serve discover call status cancel tasks'
         options='--help'
         ;;
     'a2a card')
         options='--url --name --description --skill --agent-version --provider --documentation-url --icon-url --input-mode --output-mode --no-streaming --check --json --output -o --help'
         values='--url=none --name=none --description=none --skill=none --agent-version=none --provider=none --documentation-url=none --icon-url=none --input-mode=none --output-mode=none --check=file --output=words:text,json -o=words:text,json'
         arguments='directory'
+        ;;
+    'a2a serve')
+        options='--host --port --url --name --description --skill --agent --task-store-dsn --durability --include-reasoning --no-include-reasoning --bearer-file --allowed-host --trusted-edge --approve-here --remote-approvals --grace --max-body --max-running --log-format --reload --json --output -o --help'
+        values='--host=none --port=none --url=none --name=none --description=none --skill=none --agent=none --task-store-dsn=none --durability=none --bearer-file=none --allowed-host=none --trusted-edge=none --grace=none --max-body=none --max-running=none --log-format=none --output=words:text,json -o=words:text,json'
+        arguments='workspace'
+        ;;
+    'a2a discover')
+        options='--space-id --skill --key --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
+        values='--space-id=none --skill=none --key=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
+    'a2a call')
+        options='--agent-card -a --space-id --text --file --data --media-type --task-id --context-id --metadata --stream --wait --async --timeout --poll-interval --transport --bearer --api-key --svc-param --interactive --exit-status --session --root --audit-args --log-all --json --output -o --help'
+        values='--agent-card=none -a=none --space-id=none --text=none --file=none --data=none --media-type=none --task-id=requests --context-id=requests --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none...'
+        ;;
+    'a2a status')
+        options='--agent-card -a --space-id --wait --watch --history --timeout --poll-interval --exit-status --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
+        values='--agent-card=none -a=none --space-id=none --history=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
+    'a2a cancel')
+        options='--agent-card -a --space-id --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
+        values='--agent-card=none -a=none --space-id=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
+    'a2a tasks')
+        options='--agent-card -a --state --context-id --page-size --page-token --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
+        values='--agent-card=none -a=none --state=none --context-id=requests --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         ;;
     'tools')
         commands='list describe call search'
@@ -63,23 +92,23 @@ _agentengine_table() {
         arguments='workspace'
         ;;
     'workspace read')
-        options='--start-line --end-line --max-chars --numbers --no-numbers --session --root --audit-args --log-all --json --output -o --help'
-        values='--start-line=none --end-line=none --max-chars=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--start-line --end-line --max-chars --numbers --no-numbers --encoding --session --root --audit-args --log-all --json --output -o --help'
+        values='--start-line=none --end-line=none --max-chars=none --encoding=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'workspace write')
-        options='--content --overwrite --no-overwrite --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--content=text --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--content --overwrite --no-overwrite --encoding --in-place --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
+        values='--content=text --encoding=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'workspace edit')
-        options='--old --new --expected --replace-all --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--old=text --new=text --expected=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--old --new --expected --replace-all --encoding --in-place --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
+        values='--old=text --new=text --expected=none --encoding=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'workspace multi-edit')
-        options='--edits --replace-all --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--edits=text --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--edits --replace-all --encoding --in-place --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
+        values='--edits=text --encoding=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'workspace search')
@@ -88,8 +117,8 @@ _agentengine_table() {
         arguments='none workspace'
         ;;
     'workspace lint')
-        options='--language --session --root --audit-args --log-all --json --output -o --help'
-        values='--language=words:python,json --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--language --encoding --session --root --audit-args --log-all --json --output -o --help'
+        values='--language=words:python,json --encoding=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'workspace delete')

@@ -64,7 +64,10 @@ class Group(TyperGroup):
 
 
 class Entry(NamedTuple):
-    """Where a command lives, and its line in the help; without a module it is the group's own."""
+    """Where a command lives (`module`, whose `app` it is, or `module:name`), and its line in the help.
+
+    Without a module it is the group's own.
+    """
 
     module: str
     help: str
@@ -84,7 +87,8 @@ class LazyGroup(Group):
             return None
         if not entry.module:
             return self.commands[cmd_name]
-        app: typer.Typer = importlib.import_module(entry.module).app
+        module, _, name = entry.module.partition(":")
+        app: typer.Typer = getattr(importlib.import_module(module), name or "app")
         command = typer.main.get_command(app)
         command.name = cmd_name
         return command

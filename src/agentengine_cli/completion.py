@@ -51,9 +51,9 @@ def tools(_words: list[str]) -> Names:
 
 def groups(_words: list[str]) -> Names:
     """The groups of tools."""
-    from ksadk.toolsets.selection import GROUPS
+    from ksadk.toolsets.selection import FURTHER_GROUPS, GROUPS
 
-    for group in GROUPS:
+    for group in (*GROUPS, *FURTHER_GROUPS):
         yield group, f"every tool of the group {group}"
 
 

@@ -155,7 +155,7 @@ def _failed(error: OSError) -> int:
     return output.report_words("io_error", message, None)
 
 
-_JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json)\n")
+_JSON = re.compile(r"\n(--json|(-o\n?|--output[\n=])json(?P<lines>l?))\n")
 
 
 def _misused(error: TyperException, arguments: list[str]) -> int:
@@ -167,5 +167,7 @@ def _misused(error: TyperException, arguments: list[str]) -> int:
 
 
 def _notice_json(arguments: list[str]) -> None:
-    if _JSON.search("\n".join(["", *arguments, ""])):
+    wanted = _JSON.search("\n".join(["", *arguments, ""]))
+    if wanted:
         output.json_wanted.set(True)
+        output.json_lines.set(bool(wanted["lines"]))

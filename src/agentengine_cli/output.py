@@ -27,6 +27,13 @@ EXIT_STATUS: dict[Kind, int] = {
 json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 """Whether `--json` was given."""
 
+json_lines: ContextVar[bool] = ContextVar("json_lines", default=False)
+"""Whether each JSON document is one line."""
+
+a2a_errors: ContextVar[bool] = ContextVar("a2a_errors", default=False)
+"""Whether errors are told as A2A's clients tell them: with `a2aCode`, and the name that they share for
+"usage"."""
+
 
 def write(text: str) -> None:
     """Data, to stdout. That a reader has gone away is no error."""
@@ -39,13 +46,18 @@ def write(text: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """One JSON document, as raw UTF-8 on any locale. A lone surrogate is written as JSON's escape of it, and
-    on a terminal so is whatever `visible` escapes."""
+    """One JSON document, or with `-o jsonl` one line of them, as raw UTF-8 on any locale. A lone surrogate is
+    written as JSON's escape of it, and on a terminal so is whatever `visible` escapes."""
     import json
 
-    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps(value, ensure_ascii=False, indent=None if json_lines.get() else 2) + "\n"
     if sys.stdout.isatty():
         text = visible(text, keep="\n", escape=lambda character: json.dumps(character)[1:-1])
+    write_utf8(text)
+
+
+def write_utf8(text: str) -> None:
+    """Text to stdout as it is, in UTF-8 on any locale."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
@@ -151,14 +163,17 @@ def words_of(result: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def report(error: KsadkError) -> int:
     """An error that travelled to the root: words on stderr, with `--json` a document on stdout."""
-    return report_words(error.code, error.message, error.hint)
+    return report_words(error.code, error.message, error.hint, error.details.get("a2a_code"))
 
 
-def report_words(code: str, message: str, hint: str | None) -> int:
+def report_words(code: str, message: str, hint: str | None, a2a_code: int | str | None = None) -> int:
     """Say what failed, on what, and what to try; returns the exit status."""
     if json_wanted.get():
+        document: dict[str, Any] = {"code": code, "message": message, "hint": hint}
+        if a2a_errors.get():
+            document |= {"code": "A2ACLI_ERR_USAGE" if code == "usage" else code, "a2aCode": a2a_code}
         try:
-            write_json({"error": {"code": code, "message": message, "hint": hint}})
+            write_json({"error": document})
         except OSError:  # there is no room for it: the words and the exit status still tell
             close_stdout()
     say_error(message, hint)

@@ -474,6 +474,14 @@ class Settings:
     a2a_event_outbox_path = Variable[Path | None](
         "KSADK_A2A_EVENT_OUTBOX_PATH", read=path, default=None, help="The event outbox's SQLite file."
     )  # fmt: skip
+    a2a_bearer = Variable(
+        "KSADK_A2A_BEARER", "A2ACLI_BEARER", read=text, default="", secret=True,
+        help="The bearer token that `a2a call` and its neighbours send; --bearer wins.",
+    )  # fmt: skip
+    a2a_api_key = Variable(
+        "KSADK_A2A_API_KEY", "A2ACLI_API_KEY", read=text, default="", secret=True,
+        help="The API key that they send where the agent's card asks for one; --api-key wins.",
+    )  # fmt: skip
     a2a_task_store_dsn = Variable(
         "KSADK_A2A_TASK_STORE_DSN", read=text, default="", secret=True, help="The task store's DSN."
     )  # fmt: skip
@@ -580,21 +588,20 @@ def _home(instead: str) -> Path:
 
 
 UNREAD = frozenset({
-    "openai_base_url", "openai_api_key",
-    "sandbox_type", "sandbox_session_id", "sandbox_allow_internet_access", "sandbox_startup_retry_attempts",
-    "sandbox_startup_retry_delay", "sandbox_sync_max_files", "sandbox_sync_max_file_bytes",
-    "sandbox_sync_max_total_bytes", "sandbox_sweep_interval_seconds", "allow_pod_process_tools",
-    "e2b_api_key", "skills_mode", "skill_runtime_timeout", "public_skill_allowlist", "selected_skill_names",
-    "skill_cache_dir", "skill_workdir", "skill_allow_hash_mismatch", "skill_manifest_limit",
-    "skill_manifest_timeout", "skill_service_token", "skill_service_endpoint", "skill_service_scheme",
-    "skill_service_signed_hosts", "skill_service_access_key", "skill_service_secret_key",
-    "skill_service_account_id", "skill_service_region", "pre_control_region", "skill_service_api_version",
-    "skill_service_sign_service", "mcp_servers", "enable_mcp_tools", "web_search_api_key",
-    "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy", "a2a_space_ids",
-    "a2a_control_plane_url", "a2a_token_dir", "a2a_enable_public_egress", "a2a_gateway_origins",
-    "a2a_event_outbox_path", "a2a_task_store_dsn", "a2a_service_url", "a2a_service_endpoint",
-    "a2a_service_scheme", "a2a_service_region", "a2a_service_token", "a2a_access_key", "a2a_secret_key",
-    "a2a_account_id",
+    "openai_base_url", "openai_api_key", "sandbox_type", "sandbox_session_id",
+    "sandbox_allow_internet_access", "sandbox_startup_retry_attempts", "sandbox_startup_retry_delay",
+    "sandbox_sync_max_files", "sandbox_sync_max_file_bytes", "sandbox_sync_max_total_bytes",
+    "sandbox_sweep_interval_seconds", "allow_pod_process_tools", "e2b_api_key", "skills_mode",
+    "skill_runtime_timeout", "public_skill_allowlist", "selected_skill_names", "skill_cache_dir",
+    "skill_workdir", "skill_allow_hash_mismatch", "skill_manifest_limit", "skill_manifest_timeout",
+    "skill_service_token", "skill_service_endpoint", "skill_service_scheme", "skill_service_signed_hosts",
+    "skill_service_access_key", "skill_service_secret_key", "skill_service_account_id",
+    "skill_service_region", "pre_control_region", "skill_service_api_version", "skill_service_sign_service",
+    "mcp_servers", "enable_mcp_tools", "web_search_api_key", "web_search_ksyun_key", "web_search_base_url",
+    "web_search_scope", "web_ssrf_policy", "a2a_token_dir", "a2a_enable_public_egress",
+    "a2a_gateway_origins", "a2a_event_outbox_path", "a2a_service_url",
+    "a2a_service_endpoint", "a2a_service_scheme", "a2a_service_region", "a2a_service_token",
+    "a2a_access_key", "a2a_secret_key", "a2a_account_id",
 })  # fmt: skip
 """The fields that are declared, and that nothing in this release reads yet."""
 

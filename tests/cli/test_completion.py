@@ -13,7 +13,7 @@ from support import Run
 
 from agentengine_cli.completion import LIVE
 from ksadk.tools.registry import builtin_tools
-from ksadk.toolsets.selection import GROUPS, PROFILES, load_builtin_tools
+from ksadk.toolsets.selection import FURTHER_GROUPS, GROUPS, PROFILES, load_builtin_tools
 
 WATCHED = """
 import json, sys
@@ -42,9 +42,9 @@ def test_tools_groups_and_profiles_are_named(agentengine: Run) -> None:
     load_builtin_tools()
     tools = [tool.name for tool in builtin_tools()]
     assert sorted(names(agentengine, "tools")) == sorted(tools)
-    assert names(agentengine, "groups") == list(GROUPS)
+    assert names(agentengine, "groups") == [*GROUPS, *FURTHER_GROUPS]
     assert names(agentengine, "profiles") == list(PROFILES)
-    assert set(names(agentengine, "toolsets")) == {*tools, *GROUPS, *PROFILES}
+    assert set(names(agentengine, "toolsets")) == {*tools, *GROUPS, *FURTHER_GROUPS, *PROFILES}
 
 
 def test_the_arguments_of_a_tool_end_with_what_follows_them(agentengine: Run) -> None:

@@ -14,7 +14,7 @@ from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import Tool
 
 EXEMPT = {
-    "init", "a2a card", "tools list", "tools describe", "approvals list", "approvals show",
+    "init", "a2a card", "a2a serve", "tools list", "tools describe", "approvals list", "approvals show",
     "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
     "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
     "approvals suggest", "approvals watch", "config show", "doctor",
@@ -40,6 +40,12 @@ CALLS: dict[str, tuple[str, ...]] = {
     "workspace lint a": ("lint_workspace_file",),
     "workspace delete a": ("delete_workspace_file",),
     "workspace delete a --dry-run": ("preview delete_workspace_file",),
+    "a2a call http://127.0.0.1:9 hi": ("a2a_call",),
+    "a2a call http://127.0.0.1:9 hi --stream": ("a2a_call",),
+    "a2a status t -a http://127.0.0.1:9": ("a2a_status",),
+    "a2a cancel t -a http://127.0.0.1:9": ("a2a_cancel",),
+    "a2a tasks -a http://127.0.0.1:9": ("a2a_status",),
+    "a2a discover http://127.0.0.1:9": ("a2a_discover",),
 }
 
 

@@ -220,6 +220,22 @@ async def connect(
             await own.aclose()
 
 
+async def look_at(target: str | Target, *, timeout: float | None = 60.0, bearer: str = "") -> RemoteCard:
+    """The card of an agent, also one that cannot be called."""
+    meant = read_target(target) if isinstance(target, str) else target
+    if meant.kind == "agent":
+        raise no_space(meant.place)
+    async with http_client(timeout) as client:
+        return await fetch_card(client, meant, bearer)
+
+
+def timed_out(seconds: float, last: Update | None) -> AgentError:
+    """The error for a wait that was long enough; `last` is what the agent said last."""
+    ids = {"task_id": last.task_id, "context_id": last.context_id, "state": last.state} if last else {}
+    known = f"; task {last.task_id} is {last.state}, and goes on" if last and last.task_id else ""
+    return AgentError(f"the task did not end within {seconds:g} s{known}", code="A2ACLI_ERR_TIMEOUT", **ids)
+
+
 def no_space(agent_id: str) -> AgentError:
     """The error for an agent's id where no Space is configured."""
     return AgentError(

@@ -40,11 +40,7 @@ async def fetch_card(client: httpx.AsyncClient, target: Target, bearer: str = ""
     The bearer token is shown to the card's address only if that asks for one.
     """
     if target.kind == "file":
-        try:
-            with Path(target.place).open("rb") as stream:
-                return _card(stream.read(MAX_BYTES + 1), target.place)
-        except OSError as error:
-            raise CardNotFound(f"{target.place} cannot be read: {error.strerror}") from error
+        return read_card(target.place)
     response, body = await _get(client, target.place)
     if (
         response.status_code == 401
@@ -67,6 +63,15 @@ async def fetch_card(client: httpx.AsyncClient, target: Target, bearer: str = ""
             with_credentials=bool(bearer),
         )  # fmt: skip
     return _card(body, str(response.url))
+
+
+def read_card(file: str) -> RemoteCard:
+    """The card in a file."""
+    try:
+        with Path(file).open("rb") as stream:
+            return _card(stream.read(MAX_BYTES + 1), file)
+    except OSError as error:
+        raise CardNotFound(f"{file} cannot be read: {error.strerror}") from error
 
 
 async def _get(
@@ -187,3 +192,41 @@ def problems(remote: RemoteCard) -> Iterator[str]:
     for extension in remote.card.capabilities.extensions:
         if extension.required:
             yield f"the extension {extension.uri} is required, and not spoken here"
+
+
+def described(remote: RemoteCard) -> dict[str, Any]:
+    """What a caller needs to know of an agent, as JSON values."""
+    card = remote.card
+    return {
+        "name": card.name,
+        "description": card.description,
+        "version": card.version,
+        "source": remote.source,
+        "streaming": bool(card.capabilities.streaming),
+        "interfaces": [
+            {"url": item.url, "binding": item.protocol_binding, "version": item.protocol_version}
+            for item in card.supported_interfaces
+        ],
+        "skills": [
+            {"id": skill.id, "name": skill.name, "description": skill.description} for skill in card.skills
+        ],
+        "input_modes": list(card.default_input_modes),
+        "output_modes": list(card.default_output_modes),
+        "security": security(card),
+        "problems": list(problems(remote)),
+    }
+
+
+def security(card: AgentCard) -> list[str]:
+    """The schemes of a card, each as its name and kind."""
+    return [f"{name} ({_scheme(scheme)})" for name, scheme in sorted(card.security_schemes.items())]
+
+
+def _scheme(scheme: Any) -> str:
+    kind = scheme.WhichOneof("scheme") or ""
+    if kind == "http_auth_security_scheme":
+        return f"HTTP {scheme.http_auth_security_scheme.scheme}"
+    if kind == "api_key_security_scheme":
+        key = scheme.api_key_security_scheme
+        return f"API key in {key.location} {key.name}"
+    return kind.removesuffix("_security_scheme").replace("_", " ") or "of an unknown kind"

@@ -11,7 +11,7 @@ import httpx
 from a2a.types import Artifact, Part
 from google.protobuf.json_format import MessageToDict
 
-from ksadk.a2a.client import Update, connect, follow, text_message
+from ksadk.a2a.client import INTERRUPTED, Update, connect, follow, text_message
 from ksadk.a2a.client_errors import A2ARunError, AgentError
 
 Kind = Literal["thinking", "text"]
@@ -66,7 +66,8 @@ class Output:
         kinds: dict[Kind, list[Part]] = {}
         for part in artifact.parts:
             if part.WhichOneof("content") == "text":
-                kinds.setdefault(_kind(artifact, part), []).append(part)
+                kind: Kind = "thinking" if is_thinking(artifact, part) else "text"
+                kinds.setdefault(kind, []).append(part)
         for kind, parts in kinds.items():
             key = (artifact.artifact_id, kind)
             text = "".join(part.text for part in parts)
@@ -101,13 +102,13 @@ class Output:
             yield {"type": key[1], "delta": text, "replace": True}
 
 
-def _kind(artifact: Artifact, part: Part) -> Kind:
-    thought = (
+def is_thinking(artifact: Artifact, part: Part) -> bool:
+    """Whether a part of an artifact is reasoning, and not the answer."""
+    return (
         artifact.name == REASONING_ARTIFACT
         or _marked(artifact.metadata, THOUGHT)
         or _marked(part.metadata, THOUGHT)
     )
-    return "thinking" if thought else "text"
 
 
 def _marked(metadata: Any, key: str) -> bool:
@@ -141,6 +142,28 @@ def end_error(update: Update, text: str) -> A2ARunError | None:
         f"{words}: {reason}" if reason else f"{words}, and gave no reason",
         code=code, state=update.state, text=text, task_id=update.task_id, context_id=update.context_id,
     )  # fmt: skip
+
+
+def summary(update: Update, *, wanted: str = "completed") -> dict[str, Any]:
+    """What a tool says of a task or a message: `{ok, task_id, context_id, state, text, question?}`.
+
+    A task that ended badly is raised as its error, unless that end was `wanted`.
+    """
+    output = Output()
+    for _ in output.take(update):
+        pass
+    text = output.whole("text")
+    failed = end_error(update, text)
+    if failed is not None and update.state in ("failed", "rejected", "canceled") and update.state != wanted:
+        raise failed
+    result = {
+        "ok": True,
+        "task_id": update.task_id,
+        "context_id": update.context_id,
+        "state": update.state,
+        "text": text,
+    }
+    return result | {"question": said_text(update)} if update.state in INTERRUPTED else result
 
 
 async def stream_a2a_agent_events(

@@ -18,6 +18,9 @@ GROUPS = {
 }  # fmt: skip
 """The groups that make up the default set, in its order, and the module that declares each."""
 
+FURTHER_GROUPS = {"a2a": "a2a"}
+"""The groups that are in no default set, and the module that declares each."""
+
 FOCUSED = (
     "list_skills", "search_skills", "load_skill", "workspace_status", "search_workspace_files",
     "edit_workspace_file", "lint_workspace_file", "component_status", "sandbox_status",
@@ -35,7 +38,7 @@ _GROUP_ALIASES = {"skills": "skill"}
 @functools.cache
 def load_builtin_tools() -> None:
     """Import every module that declares built-in tools."""
-    for module in (*GROUPS.values(), "dispatcher"):
+    for module in (*GROUPS.values(), *FURTHER_GROUPS.values(), "dispatcher"):
         importlib.import_module(f"ksadk.toolsets.{module}")
 
 
@@ -121,7 +124,8 @@ def get_agentengine_tools(
 ) -> list[Any]:
     """Tools for an agent framework: objects that LangChain, LangGraph and Google ADK accept as they are.
 
-    include: groups (skill, workspace, platform, sandbox, web), profiles and names of tools, mixed.
+    include: groups (skill, workspace, platform, sandbox, web; a2a, which is in no profile), profiles and
+        names of tools, mixed.
     profile: what to give without `include`: default (every group), coding, or focused (also called core).
     mode: direct; focused (the focused tools and tool_search); dispatcher or deferred (tool_search and
         tool_dispatcher only); off.
@@ -172,7 +176,7 @@ def _group(group: str) -> Iterator[Tool]:
 def _named(word: str) -> Iterable[Tool]:
     load_builtin_tools()
     group = _GROUP_ALIASES.get(word, word)
-    if group in GROUPS:
+    if group in GROUPS or group in FURTHER_GROUPS:
         return _group(group)
     if word == "default":
         return (tool for name in GROUPS for tool in _group(name))

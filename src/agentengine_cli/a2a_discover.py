@@ -1,0 +1,117 @@
+"""`agentengine a2a discover`: look at an agent before calling it."""
+
+# No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentengine_cli import output
+from agentengine_cli.a2a_agents import (
+    BearerOption,
+    Connection,
+    SpaceOption,
+    TimeoutOption,
+    agent_app,
+    refuse_space,
+    run,
+    target_of,
+    through_gateway,
+)
+from agentengine_cli.calls import seconds_of
+
+if TYPE_CHECKING:
+    from ksadk.a2a.remote_card import RemoteCard
+
+
+def discover(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="http://HOST:PORT, HOST:PORT, a card's URL, or its .json file."
+        ),
+    ] = "",
+    space_id: SpaceOption = "",
+    skill: Annotated[
+        str, typer.Option("--skill", metavar="SKILL", help="In a Space: only agents with that skill.")
+    ] = "",
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", metavar="FILE", help="A public key (PEM) to verify signatures with. Repeatable."
+        ),
+    ] = None,
+    timeout: TimeoutOption = "1m",
+    bearer: BearerOption = "",
+) -> None:
+    """Show an agent: who it is, how it is reached, what it can, and what would not work.
+
+    A signature is `verified` only with a key that you pass; without one it is `unverifiable`.
+
+    \b
+    Examples:
+      agentengine a2a discover http://127.0.0.1:8081
+      agentengine a2a discover agent.example.com:443 --key agent.pub -o json
+    """
+    if space_id:
+        refuse_space(space_id)
+    if skill:
+        raise typer.BadParameter(
+            "it chooses among the agents of a Space, and needs --space-id", param_hint="--skill"
+        )
+    connection = Connection.of(target_of(agent, ""), bearer, "", None, None)
+    seconds = seconds_of(timeout)
+
+    def conduct(target: str) -> dict[str, Any]:  # noqa: ARG001
+        remote = run(connection.look(seconds))
+        signature = _signature(remote, key or [])
+        output.show(remote.document, lambda _: _text(remote, signature))
+        if output.json_wanted.get():
+            for line in _told(remote, signature):
+                output.say(f"note: {line}")
+        return {"ok": True}
+
+    through_gateway("a2a_discover", conduct, {"target": agent})
+
+
+def _signature(remote: "RemoteCard", keys: list[str]) -> str:
+    from ksadk.a2a.signing import signature_state
+
+    return signature_state(remote.document, keys)
+
+
+def _told(remote: "RemoteCard", signature: str) -> list[str]:
+    from ksadk.a2a.remote_card import problems
+
+    return [f"signature {signature}", *problems(remote)]
+
+
+def _text(remote: "RemoteCard", signature: str) -> str:
+    from agentengine_cli.a2a_text import field
+    from ksadk.a2a.remote_card import problems, security
+
+    card = remote.card
+    abilities = card.capabilities
+    lines = [
+        ("Name", card.name),
+        ("Description", card.description),
+        ("Version", card.version),
+        ("Provider", card.provider.organization),
+        ("Card", remote.source),
+        *[
+            ("Interface", f"{item.protocol_binding} {item.protocol_version} {item.url}")
+            for item in card.supported_interfaces
+        ],
+        ("Streaming", "yes" if abilities.streaming else "no"),
+        ("Push", "yes" if abilities.push_notifications else "no"),
+        ("Takes", ", ".join(card.default_input_modes)),
+        ("Gives", ", ".join(card.default_output_modes)),
+        *[("Skill", f"{skill.id}: {skill.name}. {skill.description}") for skill in card.skills],
+        ("Security", ", ".join(security(card)) or "none"),
+        ("Signature", signature),
+        *[("Problem", problem) for problem in problems(remote)],
+    ]
+    return "".join(field(label, value) for label, value in lines if value)
+
+
+app = agent_app(discover)
