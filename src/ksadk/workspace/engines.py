@@ -24,7 +24,7 @@ from ksadk.workspace.tree import OutOfTime, Sieve, Walk, checking, scope_above
 
 _OF_SECONDS = 0.8
 """How much of the time ripgrep has; the rest is for what it has found until then."""
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.25
 _PLAIN_GLOB = re.compile(r"\*?[A-Za-z0-9_.-]+")
 _SEARCH = (
     "--no-config", "--files-with-matches", "--null", "--hidden", "--no-messages", "--no-ignore-messages",

@@ -115,11 +115,12 @@ def search(
         context = min(max(query.context_lines, 0), MAX_CONTEXT_LINES)
         state = _Search(directories, scanner, context, clamp_results(query.max_results))
         wanted = Wanted(root, directories, names_of(place.relative), pattern, glob, begun, deadline)
-        if _is_directory(directories, place):
+        found = _state(directories, place)
+        if stat.S_ISDIR(found.st_mode):
             engine = _scan_below(state, wanted, engine)
         else:
             state.scan([wanted.start])
-        why = {} if state.results else _explain(wanted, place)
+        why = {} if state.results else _explain(wanted, found)
     if state.out_of_time and not state.results:
         raise WorkspaceError(
             f"the search was stopped after {seconds:g} seconds", code="search_timeout",
@@ -140,24 +141,22 @@ def fitting(results: Sequence[dict[str, Any]], chars: int) -> list[dict[str, Any
     return kept
 
 
-def _is_directory(directories: Directories, place: Place) -> bool:
-    """Whether the place is a directory. Raises if it can be neither listed nor read."""
+def _state(directories: Directories, place: Place) -> os.stat_result:
+    """The state of the directory or file to search in. Raises if it can be neither listed nor read."""
     names = names_of(place.relative)
     with os_errors(place.shown):
-        if place.real.is_dir():
-            os.close(directories.listing(names))
-            return True
-        place.real.stat()
-        descriptor = directories.open(names)
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-    finally:
-        os.close(descriptor)
-    if not regular:
-        raise WorkspaceError(
-            f"{place.shown} is not a regular file", code="not_a_regular_file", path=place.shown
+        state = os.stat(
+            names[-1] if names else ".", dir_fd=directories.hold(names[:-1]), follow_symlinks=False
         )
-    return False
+        if stat.S_ISDIR(state.st_mode):
+            os.close(directories.listing(names))
+        elif stat.S_ISREG(state.st_mode):  # a device is not opened, not even for a look
+            os.close(directories.open(names))
+        else:
+            raise WorkspaceError(
+                f"{place.shown} is not a regular file", code="not_a_regular_file", path=place.shown
+            )
+    return state
 
 
 def _scan_below(state: _Search, wanted: Wanted, engine: Engine) -> Engine:
@@ -255,14 +254,11 @@ def _answer(
     return answer
 
 
-def _explain(wanted: Wanted, place: Place) -> dict[str, Any]:
+def _explain(wanted: Wanted, start: os.stat_result) -> dict[str, Any]:
     """What was skipped where nothing was found, and a note if that is all there is."""
     walk = Walk(wanted.root, ignoring=True, deadline=wanted.deadline)
     large = searchable = 0
-    if place.real.is_dir():
-        entries: Iterator[os.stat_result | None] = _states(walk, wanted, place)
-    else:
-        entries = iter([place.real.stat()])
+    entries = _states(walk, wanted) if stat.S_ISDIR(start.st_mode) else iter([start])
     for seen, state in enumerate(entries, 1):
         if state is not None:
             large += state.st_size > MAX_FILE_BYTES
@@ -282,9 +278,9 @@ def _explain(wanted: Wanted, place: Place) -> dict[str, Any]:
     return {"skipped": skipped} if searchable else {"skipped": skipped, "note": _why_nothing(skipped)}
 
 
-def _states(walk: Walk, wanted: Wanted, place: Place) -> Iterator[os.stat_result | None]:
+def _states(walk: Walk, wanted: Wanted) -> Iterator[os.stat_result | None]:
     """Of each entry below the place, its state if it is a file that can be read and fits; else None."""
-    for entry in walk.entries(place.real, recursive=True):
+    for entry in walk.entries(wanted.root.joinpath(*wanted.start), recursive=True):
         state = None
         if entry.kind == "file" and wanted.fits_glob(entry.path):
             state = walk.state(entry) if walk.may_read(entry) else None
