@@ -21,8 +21,8 @@ _agentengine_table() {
         options='--help'
         ;;
     'a2a card')
-        options='--url --name --description --skill --agent-version --provider --documentation-url --icon-url --input-mode --output-mode --no-streaming --check --json --output -o --help'
-        values='--url=none --name=none --description=none --skill=none --agent-version=none --provider=none --documentation-url=none --icon-url=none --input-mode=none --output-mode=none --check=file --output=words:text,json -o=words:text,json'
+        options='--url --name --description --skill --agent-version --provider --documentation-url --icon-url --input-mode --output-mode --no-streaming --sign --key-id --check --json --output -o --help'
+        values='--url=none --name=none --description=none --skill=none --agent-version=none --provider=none --documentation-url=none --icon-url=none --input-mode=none --output-mode=none --sign=none --key-id=requests --check=file --output=words:text,json -o=words:text,json'
         arguments='directory'
         ;;
     'a2a serve')

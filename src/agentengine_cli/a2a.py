@@ -80,6 +80,13 @@ def card(
         typer.Option("--output-mode", metavar="TYPE", help="A media type that it gives. Repeatable."),
     ] = None,
     no_streaming: Annotated[bool, typer.Option("--no-streaming", help="It does not stream.")] = False,
+    sign: Annotated[
+        str | None,
+        typer.Option("--sign", metavar="KEY.pem", help="Sign it with a private key: EC, RSA or Ed25519."),
+    ] = None,
+    key_id: Annotated[
+        str, typer.Option("--key-id", metavar="ID", help="What verifiers find the public key by.")
+    ] = "",
     check: Annotated[
         str | None, typer.Option("--check", metavar="FILE|-", help="Check this card instead of making one.")
     ] = None,
@@ -108,7 +115,7 @@ def card(
     }
     given = {key: value for key, value in options.items() if value is not None}
     if check is not None:
-        if given or no_streaming or path != Path():
+        if given or no_streaming or sign or key_id or path != Path():
             raise KsadkError(
                 "--check checks a card that is there, and takes neither a project nor what a card is made of",
                 code="usage",
@@ -120,6 +127,12 @@ def card(
         check_base_url(url)
     chosen = _told(path, name, url) | given
     made = build_agent_card(streaming=not no_streaming, **{"base_url": DEFAULT_URL, **chosen})
+    if sign is not None:
+        from ksadk.a2a.signing import sign_card
+
+        made = sign_card(made, sign, key_id)
+    elif key_id:
+        raise typer.BadParameter("it names the key of --sign, which is not given", param_hint="--key-id")
     if "base_url" not in chosen:
         output.say(f"note: the card's address is {DEFAULT_URL}, for this machine only; --url gives another")
     output.write_json(made)

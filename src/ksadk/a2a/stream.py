@@ -185,17 +185,18 @@ async def stream_a2a_agent_events(
     output = Output()
     async with connect(agent_card_url, client=httpx_client, timeout=timeout) as agent:
         last: Update | None = None
+        state = ""
         try:
             async with aclosing(follow(agent, text_message(message))) as updates:
                 async for update in updates:
-                    last = update
+                    last, state = update, update.state or state
                     for event in output.take(update):
                         yield event
         except AgentError as error:
             if last is None:
                 raise
             raise A2ARunError(
-                error.message, code=error.code, state=last.state, text=output.whole("text"),
+                error.message, code=error.code, state=state, text=output.whole("text"),
                 task_id=last.task_id, context_id=last.context_id,
             ) from error  # fmt: skip
         failed = end_error(last, output.whole("text")) if last else None
