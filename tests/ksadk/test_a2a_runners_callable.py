@@ -26,7 +26,7 @@ from ksadk.a2a.runners.base import (
 )
 from ksadk.a2a.runners.callable import CallableRunner, agent
 from ksadk.a2a.runners.task_run import canceled
-from ksadk.runtime_context import get_current_session_id, get_current_tool_execution_context_or_default
+from ksadk.runtime_context import get_current_session_id, tool_execution_scope
 
 
 def function(text: str) -> str:
@@ -157,16 +157,16 @@ def test_an_exception_travels_to_the_server() -> None:
     assert asyncio.run(go()) == [Text("so far")]
 
 
-def test_tools_see_the_session_and_the_task() -> None:
-    def sees(text: str) -> list[str]:
-        return [get_current_session_id(), get_current_tool_execution_context_or_default().invocation_id]
+def test_an_agent_sees_the_context_that_its_events_were_asked_for_in() -> None:
+    def sees(text: str) -> str:
+        return get_current_session_id()
 
-    async def sees_too(text: str) -> list[str]:
+    async def sees_too(text: str) -> str:
         return sees(text)
 
-    expected = [[Artifact((DataPart(["context-1", "task-1"]),))]]
-    assert run_all(CallableRunner(sees)) == expected
-    assert run_all(CallableRunner(sees_too)) == expected
+    with tool_execution_scope("the session"):
+        assert texts(run_all(CallableRunner(sees))[0]) == "the session"
+        assert texts(run_all(CallableRunner(sees_too))[0]) == "the session"
 
 
 @pytest.mark.parametrize("kind", [generator, asynchronous_generator])

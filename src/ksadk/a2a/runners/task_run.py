@@ -16,7 +16,7 @@ from ksadk.a2a.runners.base import Answer, Call, Event, Failed, InputRequired, P
 from ksadk.a2a.runners.bridge import Bridge
 from ksadk.a2a.runners.journal import Journal, journal_scope
 from ksadk.a2a.runners.threads import Canceled, Work, use_daemon_threads, work_scope
-from ksadk.runtime_context import scoped, tool_execution_scope
+from ksadk.runtime_context import scoped
 
 CANCEL_SECONDS = 2.0
 """How long a canceled agent may take to stop before the cancelation is said to have failed."""
@@ -173,7 +173,6 @@ class TaskRun(ABC):
             scopes.enter_context(pause_scope(self._pause()))
             scopes.enter_context(journal_scope(self.journal))
             scopes.enter_context(work_scope(self._threads))
-            scopes.enter_context(tool_execution_scope(self.call.session, invocation_id=self.call.task_id))
             self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
