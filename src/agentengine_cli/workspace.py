@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentengine_cli import output, workspace_words
+from agentengine_cli import output, workspace_shown, workspace_words
 from agentengine_cli.base import new_group
 from agentengine_cli.calls import (
     CallCommand,
@@ -32,8 +32,15 @@ MaybePath = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would happen; change nothing, ask nobody.")
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", help="What the file is in, if not UTF-8 nor what it says itself."),
+]
+InPlace = Annotated[
+    bool,
+    typer.Option("--in-place", help="Write through a file with several names; not in one step."),
+]
 _TEXT = "TEXT|@FILE|-"
-_UNPARSED = "; only NUL characters and blanks at line ends were looked for"
 
 
 @app.command("status", cls=ReadCommand)
@@ -44,7 +51,7 @@ def status() -> None:
     Example:
       agentengine workspace status --root .
     """
-    _run("workspace_status", {}, _as_status)
+    _run("workspace_status", {}, workspace_shown.status)
 
 
 @app.command("list", cls=ReadCommand)
@@ -66,7 +73,7 @@ def list_files(
         "path": path, "glob": glob, "recursive": recursive, "include_dirs": dirs, "max_results": limit,
         "sort_by": sort,
     }  # fmt: skip
-    _run("list_workspace_files", arguments, _as_listing)
+    _run("list_workspace_files", arguments, workspace_shown.listing)
 
 
 @app.command("read", cls=ReadCommand)
@@ -78,6 +85,7 @@ def read(
         int | None, typer.Option("--max-chars", help="Cut after so many characters (1000 to 100000).")
     ] = None,
     numbers: Annotated[bool, typer.Option("--numbers/--no-numbers", help="Number the lines.")] = True,
+    encoding: Encoding = None,
 ) -> None:
     """Read a text file, or some of its lines. What was read may then be edited, also by a later command.
 
@@ -87,9 +95,13 @@ def read(
     """
     arguments = {
         "path": path, "start_line": start, "end_line": end, "max_chars": max_chars,
-        "include_line_numbers": numbers,
+        "include_line_numbers": numbers, "encoding": encoding,
     }  # fmt: skip
-    _run("read_workspace_file", arguments, _numbered if numbers else lambda result: _line(result["content"]))
+    _run(
+        "read_workspace_file",
+        arguments,
+        workspace_shown.numbered if numbers else workspace_shown.plain,
+    )
 
 
 @app.command("write", cls=CallCommand)
@@ -101,6 +113,10 @@ def write(
     overwrite: Annotated[
         bool, typer.Option("--overwrite/--no-overwrite", help="Replace a file that exists.")
     ] = True,
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="What to write it in; UTF-8 by default.")
+    ] = None,
+    in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
     """Write a whole file.
@@ -113,9 +129,14 @@ def write(
     _change(
         "write_workspace_file",
         path,
-        lambda: {"content": _content(content), "overwrite": overwrite},
+        lambda: {
+            "content": _content(content),
+            "overwrite": overwrite,
+            "encoding": encoding,
+            "in_place": in_place,
+        },
         dry_run,
-        lambda result: f"{'created' if result['created'] else 'replaced'} {result['absolute_path']}\n",
+        workspace_shown.write,
     )
 
 
@@ -128,6 +149,8 @@ def edit(
     new: Annotated[str | None, typer.Option("--new", metavar=_TEXT, help="What replaces it.")] = None,
     expected: Annotated[int, typer.Option("--expected", help="How often the text must be in the file.")] = 1,
     replace_all: Annotated[bool, typer.Option("--replace-all", help="Replace it wherever it is.")] = False,
+    encoding: Encoding = None,
+    in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
     """Replace a text in a file that was read.
@@ -145,10 +168,10 @@ def edit(
             raise typer.BadParameter("only one of them can be stdin", param_hint="--old, --new")
         return {
             "old_text": read_text(old), "new_text": read_text(new), "expected_replacements": expected,
-            "replace_all": replace_all,
+            "replace_all": replace_all, "encoding": encoding, "in_place": in_place,
         }  # fmt: skip
 
-    _change("edit_workspace_file", path, arguments, dry_run, _as_edit)
+    _change("edit_workspace_file", path, arguments, dry_run, workspace_shown.edit)
 
 
 @app.command("multi-edit", cls=CallCommand)
@@ -160,6 +183,8 @@ def multi_edit(
     replace_all: Annotated[
         bool, typer.Option("--replace-all", help="Replace every text wherever it is.")
     ] = False,
+    encoding: Encoding = None,
+    in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
     """Make several edits to a file that was read: all of them, or none.
@@ -173,11 +198,12 @@ def multi_edit(
         if edits is None:
             raise typer.BadParameter("a JSON list of edits is needed", param_hint="--edits")
         try:
-            return {"edits": json.loads(read_text(edits)), "replace_all": replace_all}
+            items = json.loads(read_text(edits))
         except (ValueError, RecursionError) as error:
             raise typer.BadParameter(f"not JSON: {error}", param_hint="--edits") from error
+        return {"edits": items, "replace_all": replace_all, "encoding": encoding, "in_place": in_place}
 
-    _change("multi_edit_workspace_file", path, arguments, dry_run, _as_edit)
+    _change("multi_edit_workspace_file", path, arguments, dry_run, workspace_shown.edit)
 
 
 @app.command("search", cls=ReadCommand)
@@ -203,7 +229,7 @@ def search(
         "query": query, "path": path, "is_regex": regex, "glob": glob, "case_sensitive": case_sensitive,
         "context_lines": context, "max_results": limit,
     }  # fmt: skip
-    _run("search_workspace_files", arguments, _as_matches)
+    _run("search_workspace_files", arguments, workspace_shown.matches)
 
 
 @app.command("lint", cls=ReadCommand)
@@ -212,6 +238,7 @@ def lint(
     language: Annotated[
         str, typer.Option("--language", help="auto, python, json, markdown or text.")
     ] = "auto",
+    encoding: Encoding = None,
 ) -> None:
     """Check that a file of Python or JSON parses.
 
@@ -223,11 +250,11 @@ def lint(
       agentengine workspace lint app.py --root .
     """
     tool = "lint_workspace_file"
-    result = _call(tool, {"path": path, "language": language})
+    result = _call(tool, {"path": path, "language": language, "encoding": encoding})
     if result.get("error_type") != "lint_errors" or output.json_wanted.get():
-        _show(tool, result, _as_issues)
+        _show(tool, result, workspace_shown.issues)
     else:
-        output.write(_as_issues(result))
+        output.write(workspace_shown.issues(result))
         raise typer.Exit(output.result_status(result))
 
 
@@ -274,7 +301,7 @@ def _change(
             raise typer.BadParameter("which file? Give its path.", param_hint="PATH")
         _run(tool, {}, text)
     elif dry_run:
-        _show(tool, _planned(tool, {"path": path} | rest()), _as_plan)
+        _show(tool, _planned(tool, {"path": path} | rest()), workspace_shown.plan)
     else:
         _run(tool, {"path": path} | rest(), text)
 
@@ -299,90 +326,3 @@ def _with_hint(result: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
     ):
         result["hint"] = "It is in the current directory: add --root ."
     return result
-
-
-def _as_status(result: dict[str, Any]) -> str:
-    _say_unreadable(result["unreadable"], "directory", "directories")
-    files = [(f"{file['size']:,}".rjust(12), file["path"]) for file in result["files"]]
-    shown = _count(result["file_count_sampled"], "file")
-    return f"{result['workspace_root']}\n{output.columns(files)}{shown} shown\n"
-
-
-def _as_listing(result: dict[str, Any]) -> str:
-    from datetime import datetime
-
-    rows = []
-    for entry in result["entries"]:
-        changed = datetime.fromtimestamp(entry["mtime_ns"] / 1e9).strftime("%Y-%m-%d %H:%M")
-        size = f"{entry['size']:,}" if entry["type"] == "file" else "-"
-        rows.append((entry["type"], size.rjust(12), changed, entry["path"]))
-    _say_unreadable(result["unreadable"], "directory", "directories")
-    if result["truncated"]:
-        output.say("there are more; --limit shows more of them")
-    return output.columns(rows)
-
-
-def _numbered(result: dict[str, Any]) -> str:
-    width = len(str(result["end_line"]))
-    lines = result["content"].split("\n") if result["content"] else []
-    if result["suggested_action"]:
-        output.say(workspace_words.in_options("read_workspace_file", result["suggested_action"]))
-    return "".join(
-        _line(line.partition(" ")[0].rjust(width) + " " + line.partition(" ")[2]) for line in lines
-    )
-
-
-def _line(text: str) -> str:
-    return text if text.endswith("\n") or not text else text + "\n"
-
-
-def _as_edit(result: dict[str, Any]) -> str:
-    return f"edited {result['absolute_path']}: {_count(result['replacements'], 'replacement')}\n"
-
-
-def _as_plan(result: dict[str, Any]) -> str:
-    rows = [("would", result["summary"]), ("where", result["where"]), *result["details"]]
-    return f"{output.columns(rows)}{result['diff']}"
-
-
-def _as_matches(result: dict[str, Any]) -> str:
-    if result.get("note"):
-        output.say(result["note"])
-    elif not result["results"]:
-        output.say("no line matches")
-        _say_unreadable(result["skipped"]["unreadable"], "file or directory", "files or directories")
-    elif result["skipped"]["large_files"]:
-        output.say(
-            f"{_count(result['skipped']['large_files'], 'file')} over 1 MiB not shown, where it is too"
-        )
-    if result["truncated"]:
-        output.say("there are more; --limit, --glob or a path chooses others")
-    between = "--\n" if result["context_lines"] else ""
-    return between.join(map(_as_match, result["results"]))
-
-
-def _as_match(match: dict[str, Any]) -> str:
-    path, line = match["path"], match["line"]
-    first = line - len(match["context_before"])
-    before = [f"{path}-{number}- {text}\n" for number, text in enumerate(match["context_before"], first)]
-    after = [f"{path}-{number}- {text}\n" for number, text in enumerate(match["context_after"], line + 1)]
-    return "".join([*before, f"{path}:{line}: {match['text']}\n", *after])
-
-
-def _as_issues(result: dict[str, Any]) -> str:
-    path = result["path"]
-    if not result["issues"]:
-        return f"{path}: no issues ({result['language']}{_UNPARSED * ('syntax' not in result['checked'])})\n"
-    return "".join(
-        f"{path}:{issue['line']}:{issue['column']}: {issue['severity']}: {issue['message']}\n"
-        for issue in result["issues"]
-    )
-
-
-def _say_unreadable(count: int, one: str, several: str) -> None:
-    if count:
-        output.say(f"{count:,} {one if count == 1 else several} could not be read")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -54,6 +54,7 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "A tool that fails": (
         "workspace edit f.txt --old 'lime 3' --new x --yes --root .",
         "workspace read f.txt --start-line 900 --root .",
+        "workspace read other.txt --root .",
         "workspace multi-edit f.txt --edits '[{\"old_text\": \"qqqq\", \"new_text\": \"\"}]' --yes --root .",
     ),
     "A call that needs approval": (
@@ -75,13 +76,17 @@ SHOWS: dict[str, tuple[str, ...]] = {
         "workspace read f.txt --max-chars 1000 --root .",
         "KSADK_TOOL_RESULT_DIR=f.txt workspace read f.txt --max-chars 1000 --root .",
     ),
-    "workspace write": ("workspace write g.txt --content x --yes --root .",),
+    "workspace write": (
+        "workspace write g.txt --content x --yes --root .",
+        "workspace write f.txt --content x --in-place --yes --root .",
+    ),
     "workspace edit": (
         "workspace edit f.txt --old 'line 3 ' --new @crlf.txt --yes --root .",
         "KSADK_TOOL_RESULT_MAX_CHARS=20 workspace edit f.txt --old 'line 4 ' --new x --yes --root .",
+        "workspace edit f.txt --old 'line 5 ' --new x --in-place --yes --root .",
     ),
     "workspace multi-edit": (
-        "workspace multi-edit f.txt --yes --root ."
+        "workspace multi-edit f.txt --yes --in-place --root ."
         " --edits '[{\"old_text\": \"line 5 \", \"new_text\": \"\\r\\n\"}]'",
     ),
     "workspace lint": ("workspace lint bad.py --root .", "workspace lint f.txt --root ."),

@@ -216,8 +216,9 @@ def test_an_edit_that_does_not_fit_shows_the_lines_that_it_may_mean(agentengine:
     Path("f.txt").write_text("".join(f"line number {number}\n" for number in range(9)))
     here(agentengine, "read", "f.txt")
     status, out, said = here(agentengine, "edit", "f.txt", "--old", "line nunber 4", "--new", "x", "--yes")
-    error, title, *lines, hint = said.splitlines()
+    error, difference, title, *lines, hint = said.splitlines()
     assert (status, out, error) == (1, "", "error: --old is not in f.txt")
+    assert difference == "At line 5, column 8: the file has 'number 4', you sent 'nunber 4'"
     assert (title, lines[0], len(lines)) == ("Most like it:", "  5: line number 4", 5)
     assert hint.startswith("hint: ")
     _, _, said = here(agentengine, "edit", "f.txt", "--old", "line", "--new", "x", "--yes")

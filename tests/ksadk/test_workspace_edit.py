@@ -330,7 +330,7 @@ def test_replacing_a_loose_match_by_itself_changes_nothing(
     plain = str.maketrans("“’", "\"'")
     old = "".join(middle).replace("\r\n", "\n").translate(plain)
     text = "".join([*before, *middle, *after])
-    if not old or "\r\r" in text:
+    if not old or "\r\r" in text or ("\r\n" in text and old[-1] == "\r"):
         return  # a CR before a CRLF: taking CRLF for LF makes another CRLF
     found = matching.find(text, old)
     assert found.matches

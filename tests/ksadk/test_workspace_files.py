@@ -406,9 +406,9 @@ def test_an_unknown_language_is_refused(root: Path) -> None:
 def test_a_diff_makes_the_one_text_of_the_other(tmp_path: Path, before: str, after: str) -> None:
     target = tmp_path / "f.txt"
     target.write_bytes(before.encode())
+    diff = unified(before, Change.between(before, after), "f.txt")
     subprocess.run(
-        ["git", "apply", "--unidiff-zero", "-p1", "-"], input=unified(before, Change.between(before, after), "f.txt").encode(),
-        cwd=tmp_path, check=True,
+        ["git", "apply", "--unidiff-zero", "-p1", "-"], input=diff.encode(), cwd=tmp_path, check=True
     )  # fmt: skip
     assert target.read_bytes() == after.encode()
 

@@ -49,6 +49,7 @@ class Edited:
     place: Place
     before: bytes
     after: bytes
+    total_lines: int
     diff: str
     encoding: str
     notes: list[dict[str, Any]] = field(default_factory=list)
@@ -84,7 +85,7 @@ def prepare(
             f"{place.shown}: there is no such file", code="not_found", hint=SEE_LIST, path=place.shown
         )
     data, _ = read_bytes(place)
-    states.check(place, data)
+    known = states.check(place, data)
     before = Document.decode(data, place.shown, how.encoding)
     change, notes = Change(0, 0, ""), []
     for index, edit in enumerate(edits):
@@ -103,7 +104,8 @@ def prepare(
     if how.encoding is None:
         warnings.append(_declaration_warning(place, before, after))
     return Edited(
-        place, data, after, unified(before.text, change, place.shown), before.encoding, notes,
+        place, data, after, known.total_lines + _lines_more(before.text, change),
+        unified(before.text, change, place.shown), before.encoding, notes,
         " ".join(filter(None, warnings)) or None,
     )  # fmt: skip
 
@@ -153,7 +155,7 @@ def _write(
     with told(root, path), locked(root):
         done = prepare(root, states, path, edits, how, numbered=numbered)
         state = files.replace(done.place, done.after, before=done.before, in_place=how.in_place)
-        stamp_written(states, done.place, done.after, state)
+        stamp_written(states, done.place, done.after, state, done.total_lines)
 
     def facts(**changed: Any) -> dict[str, Any]:
         result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed
@@ -223,13 +225,22 @@ def _shown_matches(text: str, found: matching.Found) -> list[dict[str, Any]]:
     return [nearby.shown(text, match.start, match.end) for match in found.matches[:MAX_SHOWN_MATCHES]]
 
 
+def _lines_more(before: str, change: Change) -> int:
+    """How many lines more a text has after a change: those that an LF ends, and one without."""
+    was, now = before[change.start : change.end], change.text
+    more = now.count("\n") - was.count("\n")
+    if change.end < len(before):
+        return more
+    last = (before[: change.start][-1:] + now)[-1:]
+    return more + (last not in ("", "\n")) - (before[-1:] not in ("", "\n"))
+
+
 def _ending_warning(before: str, change: Change) -> str | None:
     """What to say of a file whose lines all ended alike, and do no longer."""
     first = before.find("\n")
     was = line_ending(before[max(0, first - 1) : first + 1])
-    around = (
-        before[max(0, change.start - 1) : change.start] + change.text + before[change.end : change.end + 1]
-    )
+    lead = "\r" * before.endswith("\r", 0, change.start)
+    around = lead + change.text + "\n" * before.startswith("\n", change.end)
     if was == "none" or line_ending(around) in (was, "none") or line_ending(before) != was:
         return None
     return f"The file's lines ended in {was.upper()}; new_text brought in another line end."

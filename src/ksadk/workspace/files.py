@@ -205,7 +205,7 @@ def _replaceable(parent: int, place: Place, in_place: bool) -> os.stat_result | 
         raise WorkspaceError(
             f"{place.shown} is one of {state.st_nlink} names (hard links) of a file; replacing it would"
             " part it from the others", code="hard_linked_file",
-            hint="in_place (--in-place) writes into the file itself; a crash may then leave it half written.",
+            hint="in_place writes into the file itself; a crash may then leave it half written.",
             path=place.shown, link_count=state.st_nlink,
         )  # fmt: skip
     return state

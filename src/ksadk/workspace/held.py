@@ -15,6 +15,8 @@ from pathlib import Path
 _HOLD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """With O_PATH a directory need not be readable to be passed through."""
 
+_PART = 1 << 16
+
 
 @contextmanager
 def held(root: Path, directory: Path, *, make: bool = False) -> Iterator[int]:
@@ -70,11 +72,12 @@ def opened(directory: int, name: str, access: int = os.O_RDONLY) -> Iterator[int
 
 def read_up_to(descriptor: int, count: int) -> bytes:
     """The first `count` bytes of an open file, or all of fewer."""
-    with open(descriptor, "rb", buffering=0, closefd=False) as file:
-        parts = []
-        while count and (part := file.read(count)):
-            parts.append(part)
-            count -= len(part)
+    size = os.fstat(descriptor).st_size  # memory for more than is there is slow to get
+    parts = []
+    while count and (part := os.read(descriptor, min(count, max(size, _PART) + 1))):
+        parts.append(part)
+        count -= len(part)
+        size = 0
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -83,11 +86,14 @@ def holds(directory: int, name: str, data: bytes) -> bool:
     try:
         with opened(directory, name) as descriptor:
             state = os.fstat(descriptor)
-            return (
-                stat.S_ISREG(state.st_mode)
-                and state.st_size == len(data)
-                and read_up_to(descriptor, len(data) + 1) == data
-            )
+            if not stat.S_ISREG(state.st_mode) or state.st_size != len(data):
+                return False
+            done = 0
+            while part := os.read(descriptor, _PART):  # small parts: memory for all at once is slow to get
+                if not data.startswith(part, done):
+                    return False
+                done += len(part)
+            return done == len(data)
     except OSError:
         return False
 

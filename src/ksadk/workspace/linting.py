@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ksadk.workspace import charsets
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.paths import WorkspaceError, locate
 from ksadk.workspace.text import Document, split_lines
@@ -19,6 +21,9 @@ MAX_TRAILING_BLANKS = 20
 _BY_SUFFIX = {
     ".py": "python", ".pyi": "python", ".json": "json", ".md": "markdown", ".markdown": "markdown",
 }  # fmt: skip
+
+
+_OUTSIDE_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
 
 class Issue(NamedTuple):
@@ -47,6 +52,8 @@ def lint(root: Path, path: str, language: str = "auto", encoding: str | None = N
         language = _BY_SUFFIX.get(Path(place.shown).suffix.lower(), "text")
     check, checked = _CHECKS.get(language, (_plain, ("nul", "trailing_blanks")))
     issues = check(document.text)
+    if language == "python":
+        issues = _declared_otherwise(data, document, place.shown) or issues
     result: dict[str, Any] = {
         "ok": not any(issue.severity == "error" for issue in issues),
         "path": place.shown,
@@ -73,12 +80,31 @@ def _python(text: str) -> list[Issue]:
             warnings.simplefilter("ignore")  # what the file's own code would warn of goes to nobody here
             ast.parse(text)
     except SyntaxError as error:
-        return [Issue("error", error.lineno or 1, error.offset or 1, error.msg)]
+        line, column = _in_our_lines(text, error.lineno or 1, error.offset or 1)
+        return [Issue("error", line, column, error.msg)]
     except (RecursionError, MemoryError):
         return [Issue("error", 1, 1, "the code is nested too deeply to be parsed")]
     except ValueError as error:
         return [Issue("error", 1, 1, str(error))]
     return []
+
+
+def _in_our_lines(text: str, line: int, column: int) -> tuple[int, int]:
+    """A place as Python counts it, for whom a carriage return by itself ends a line too."""
+    if text.count("\r") == text.count("\r\n"):
+        return line, column
+    starts = [0, *(found.end() for found in re.finditer("\r\n?|\n", text))]
+    ours, first = _position(text, starts[min(line, len(starts)) - 1])
+    return ours, first + column - 1
+
+
+def _declared_otherwise(data: bytes, document: Document, shown: str) -> list[Issue]:
+    """Python reads no source whose byte order mark says UTF-8 and whose declaration another encoding."""
+    mark = document.charset.mark
+    declared = charsets.declared(data.removeprefix(mark), shown) if mark else None
+    if declared in (None, document.encoding):
+        return []
+    return [Issue("error", 1, 1, f"the byte order mark says {document.encoding}, the declaration {declared}")]
 
 
 def _json(text: str) -> list[Issue]:
@@ -89,7 +115,8 @@ def _json(text: str) -> list[Issue]:
     except RecursionError:
         return [Issue("error", 1, 1, "the JSON is nested too deeply to be parsed")]
     except _NotJson as error:
-        return [Issue("error", *_position(text, str(error)), f"{error} is not JSON")]
+        spot = next(found.start() for found in _OUTSIDE_STRINGS.finditer(text) if found[1] == str(error))
+        return [Issue("error", *_position(text, spot), f"{error} is not JSON")]
     return []
 
 
@@ -101,8 +128,7 @@ def _refuse_constant(word: str) -> None:
     raise _NotJson(word)
 
 
-def _position(text: str, word: str) -> tuple[int, int]:
-    spot = text.find(word)
+def _position(text: str, spot: int) -> tuple[int, int]:
     return text.count("\n", 0, spot) + 1, spot - text.rfind("\n", 0, spot)
 
 
@@ -123,7 +149,7 @@ def _nul(text: str) -> list[Issue]:
     spot = text.find("\0")
     if spot < 0:
         return []
-    return [Issue("error", *_position(text, "\0"), "a NUL character")]
+    return [Issue("error", *_position(text, spot), "a NUL character")]
 
 
 _CHECKS = {"python": (_python, ("syntax",)), "json": (_json, ("syntax",))}

@@ -13,6 +13,7 @@ from ksadk.workspace.text import Change
 
 _TOKEN = re.compile(r"\r\n|\w+|[^\w]")
 _MAX_COMPARED_TOKENS = 1_000
+_MANY = 64
 
 _Change = tuple[bool, int, int, int, int]
 """Whether two stretches of tokens are the same, and where each begins and ends."""
@@ -45,10 +46,16 @@ def find(text: str, snippet: str) -> Found:
     spots = list(_each(text, snippet))
     if spots and not _cuts_line_end(text, snippet, spots):
         return _found([Match(spot, spot + len(snippet)) for spot in spots], "exact", text, snippet, spots)
-    wide, narrow = text.replace("\r\n", "\n"), snippet.replace("\r\n", "\n")
+    narrow = snippet.replace("\r\n", "\n")
+    places = _where_lines_are(text, narrow.split("\n"))
+    if places:
+        return _apart(places)
+    wide = text.replace("\r\n", "\n")
     for how in ("line_endings", "quotes"):
         if how == "quotes":
             wide, narrow = straight(wide), straight(narrow)
+        elif places is not None:
+            continue
         spots = list(_each(wide, narrow))
         if spots:
             return _found(_placed(text, spots, len(narrow)), how, wide, narrow, spots)
@@ -86,6 +93,60 @@ def _cuts_line_end(text: str, snippet: str, spots: list[int]) -> bool:
     return (snippet[0] == "\n" and any(spot and text[spot - 1] == "\r" for spot in spots)) or (
         snippet[-1] == "\r" and any(text.startswith("\n", spot + size) for spot in spots)
     )
+
+
+def _where_lines_are(text: str, lines: list[str]) -> list[Match] | None:
+    """Every place, also ones that overlap, where lines stand with LF or CRLF between them; None where the
+    longest of them is there too often to look around each."""
+    nth = max(range(len(lines)), key=lambda index: len(lines[index]))
+    before, longest, after = lines[:nth], lines[nth], lines[nth + 1 :]
+    places: list[Match] = []
+    spot = -1
+    for _ in range(_MANY):
+        spot = text.find(longest, spot + 1)
+        if spot < 0:
+            return places
+        start, end = _start_of(text, before, spot), _end_of(text, after, spot + len(longest))
+        if start >= 0 and end >= 0:
+            places.append(Match(start, end))
+    return None
+
+
+def _start_of(text: str, lines: list[str], start: int) -> int:
+    """Where lines begin that end, with a line end, at a place; -1 if others are there."""
+    for line in reversed(lines):
+        if not text.endswith("\n", 0, start):
+            return -1
+        start -= 1 + text.endswith("\r\n", 0, start) + len(line)
+        if start < 0 or not text.startswith(line, start):
+            return -1
+    return start
+
+
+def _end_of(text: str, lines: list[str], end: int) -> int:
+    """Where lines end that begin, with a line end, at a place; -1 if others are there."""
+    for line in lines:
+        if text.startswith("\r\n", end):
+            end += 1
+        elif not text.startswith("\n", end) or text[end - 1] == "\r":
+            return -1
+        end += 1
+        if not text.startswith(line, end):
+            return -1
+        end += len(line)
+    return -1 if text.startswith("\r\n", end - 1) else end
+
+
+def _apart(places: list[Match]) -> Found:
+    """The places apart from each other as counted from the start, and whether it differs from the end."""
+    first, last = [places[0]], [places[-1]]
+    for place in places:
+        if place.start >= first[-1].end:
+            first.append(place)
+    for place in reversed(places):
+        if place.end <= last[-1].start:
+            last.append(place)
+    return Found(first, "line_endings", overlapping=first != last[::-1])
 
 
 def _placed(text: str, spots: list[int], size: int) -> list[Match]:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Place:
     real: Path
     entry: Path
 
-    @property
+    @cached_property
     def relative(self) -> str:
         """The path of the file itself, relative to the root: one name per file, whatever link led there."""
         return relative_to(self.root, self.real)
@@ -310,12 +311,12 @@ def _is_git_directory(directory: Path, name: str, made: Set[Path] = frozenset())
 
     git looks for HEAD, objects and refs; the last two may be where a file commondir says.
     """
-    there = {
-        mark
-        for mark in _GIT_MARKS
-        if mark.casefold() == name.casefold() or directory / mark in made or os.path.lexists(directory / mark)
-    }
-    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
+
+    def there(mark: str) -> bool:
+        path = directory / mark
+        return mark.casefold() == name.casefold() or path in made or os.path.lexists(path)
+
+    return there("HEAD") and (there("commondir") or (there("objects") and there("refs")))
 
 
 def _is_led_to(root: Path, path: Path) -> bool:
@@ -329,7 +330,7 @@ def _is_led_to(root: Path, path: Path) -> bool:
                 break
             target = link.parent / link.readlink()
             link = Path(os.path.realpath(target.parent)) / target.name
-        if path.is_relative_to(os.path.realpath(root / name)):
+        if path.is_relative_to(link):
             return True
     return False
 

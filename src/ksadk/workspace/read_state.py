@@ -76,8 +76,9 @@ class ReadStates:
         """Drop every state of the session."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def check(self, place: Place, data: bytes) -> None:
-        """Raise `file_not_read`, or `file_modified_since_read` if the bytes are not those that were read."""
+    def check(self, place: Place, data: bytes) -> WorkspaceReadState:
+        """What is known of a file. Raises `file_not_read`, or `file_modified_since_read` if its bytes are not
+        those that were read."""
         state = self.get(place)
         if state is None:
             raise WorkspaceError(
@@ -87,6 +88,7 @@ class ReadStates:
             )  # fmt: skip
         if state.content_sha256 != sha256(data):
             raise modified(place)
+        return state
 
     def _write(self, target: Path, record: str) -> None:
         make_session_dir(self.directory, 0o700)

@@ -84,10 +84,13 @@ def stamp(
     return known
 
 
-def stamp_written(states: ReadStates, place: Place, data: bytes, state: os.stat_result) -> None:
-    """Record what was written. Where that fails the file is written all the same: it must be read again."""
+def stamp_written(
+    states: ReadStates, place: Place, data: bytes, state: os.stat_result, total: int | None = None
+) -> None:
+    """Record what was written, `total` lines. Where that fails the file is written all the same: it must be
+    read again."""
     try:
-        stamp(states, place, data, state)
+        stamp(states, place, data, state, total=total)
     except WorkspaceError:
         states.forget(place)
 

@@ -71,7 +71,7 @@ class Document:
         return self.charset.name
 
     def changed(self, data: bytes, change: Change, shown: str) -> bytes:
-        """The bytes of the file that this was read from, `data`, with a change made: all others are copied."""
+        """The bytes of the file, `data`, with a change made; all others are copied."""
         mark, name = len(self.charset.mark), self.encoding
         if len(self.text) + mark == len(data):  # a byte for each character
             start, end = change.start + mark, change.end + mark
