@@ -28,6 +28,7 @@ from ksadk.a2a.executor import HISTORY, Executor
 from ksadk.a2a.output import TERMINAL
 from ksadk.a2a.parts import data_part, text_of
 from ksadk.a2a.runners.base import Runner
+from ksadk.a2a.stores.base import OwnerContext
 
 _CANCELED_WITHIN = 5.0
 _TASKS_OF_HISTORY = 20
@@ -132,6 +133,8 @@ class Handler(DefaultRequestHandlerV2):
                 await asyncio.sleep(0.002)
 
     def _check(self, params: pb.SendMessageRequest, context: ServerCallContext) -> None:
+        if isinstance(context, OwnerContext):
+            return
         if params.configuration.HasField("task_push_notification_config"):
             raise PushNotificationNotSupportedError
         missing = self._required - context.requested_extensions
@@ -141,6 +144,8 @@ class Handler(DefaultRequestHandlerV2):
             )
         for part in params.message.parts:
             mode = mode_of(part)
+            if params.message.task_id and mode in MODES.values():
+                continue  # text and data answer any question
             if not any(_takes(pattern, mode) for pattern in self._runner.input_modes):
                 raise ContentTypeNotSupportedError(
                     f"This agent takes {', '.join(self._runner.input_modes)}, and no {mode}"

@@ -65,6 +65,7 @@ async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[],
             lifespan="off",
             ws="none",
             server_header=False,
+            proxy_headers=False,  # who is connected is who is believed
             timeout_graceful_shutdown=int(grace) + _BEYOND_GRACE,
         )
     )
