@@ -9,7 +9,7 @@ from typing import Any
 
 from agentengine_cli import output
 from agentengine_cli.a2a_agents import Connection
-from agentengine_cli.a2a_text import resume_command, show_event, show_update
+from agentengine_cli.a2a_text import StreamText, resume_command, show_update
 from ksadk.a2a.client import INTERRUPTED, Outgoing, RemoteAgent, Update, follow, timed_out, wait
 from ksadk.a2a.client_errors import AgentError
 from ksadk.a2a.stream import said_text
@@ -27,6 +27,7 @@ class Conversation:
         self._stream = stream
         self._wait = wait
         self._last: Update | None = None
+        self._text = StreamText(connection.target)
         self.interactive = False
 
     def conduct(self, message: Outgoing) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class Conversation:
         if output.json_wanted.get():
             output.write_json(update.document)
         elif self._stream:
-            show_event(update, self._target)
+            self._text.show(update)
         else:
             show_update(update, self._target)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentengine_cli.output import visible, write_utf8
 from ksadk.a2a.client import INTERRUPTED, TERMINAL, Update
-from ksadk.a2a.stream import REASONING_ARTIFACT, is_thinking
+from ksadk.a2a.stream import REASONING_ARTIFACT, Output, is_thinking
 
 
 def show_update(update: Update, target: str) -> None:
@@ -21,16 +21,34 @@ def show_update(update: Update, target: str) -> None:
     write_utf8("".join([*_ids(update), *_said(update), *_artifacts(update), *resume(update, target)]))
 
 
-def show_event(update: Update, target: str) -> None:
-    """Print one thing of a stream; after the last, the ids and what to type next."""
-    if update.kind == "artifact_update":
-        write_utf8("".join(_parts(update.value.artifact_update.artifact)))
-        return
-    if update.ends:
-        show_update(update, target)
-        return
-    lines = _ids(update) if update.kind == "task" else [field("State", update.state)]
-    write_utf8("".join([*lines, *_said(update), *_artifacts(update)]))
+class StreamText:
+    """Prints a stream thing by thing: of an artifact that grows only what is new, and once its name."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._output = Output()
+        self._named: set[str] = set()
+
+    def show(self, update: Update) -> None:
+        """Print one thing; after the last, the ids and what to type next."""
+        if update.kind == "artifact_update":
+            write_utf8("".join(self._artifact(update)))
+            return
+        if update.ends:
+            show_update(update, self._target)
+            return
+        lines = _ids(update) if update.kind == "task" else [field("State", update.state)]
+        write_utf8("".join([*lines, *_said(update), *_artifacts(update)]))
+
+    def _artifact(self, update: Update) -> Iterator[str]:
+        artifact = update.value.artifact_update.artifact
+        if artifact.artifact_id not in self._named and artifact.name != REASONING_ARTIFACT:
+            self._named.add(artifact.artifact_id)
+            yield field("Artifact", artifact.name or artifact.artifact_id)
+        for event in self._output.take(update):
+            label = "Thinking" if event["type"] == "thinking" else "Text"
+            yield field(f"{label} anew" if event["replace"] else label, event["delta"])
+        yield from _content([part for part in artifact.parts if part.WhichOneof("content") != "text"], "")
 
 
 def field(label: str, value: str) -> str:
