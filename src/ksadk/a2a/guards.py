@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -100,12 +100,14 @@ class Guards:
         limits: Limits,
         bearer: BearerFile | None = None,
         open_paths: frozenset[str] = frozenset(),
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._limits = limits
         self._bearer = bearer
         self._open_paths = open_paths
+        self._is_stopping = is_stopping
         self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,6 +130,8 @@ class Guards:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._check_where(headers)
         scope[CALLER] = self._caller(scope, headers)
+        if self._is_stopping():
+            raise Refused(503, "The server is stopping.", ("retry-after", "1"), ("connection", "close"))
         if self._requests > self._limits.requests:
             raise Refused(503, "The server has as many requests as it can take.", ("retry-after", "1"))
         if scope["method"] in ("GET", "HEAD"):

@@ -65,12 +65,10 @@ def _is_kept(request: Request, etag: str, at: int) -> bool:
         return False
 
 
-def health_route(is_stopping: Callable[[], bool]) -> Route:
-    """Whether the server takes requests."""
+def health_route() -> Route:
+    """Whether the server takes requests: one that is stopping answers none."""
 
     async def get(_: Request) -> Response:
-        if is_stopping():
-            return JSONResponse({"status": "stopping"}, 503)
         return JSONResponse({"status": "ok"})
 
     return Route(HEALTH_PATH, get, methods=["GET"])

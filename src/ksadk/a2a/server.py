@@ -115,6 +115,7 @@ class A2AServer:
             limits=self.options.limits,
             bearer=self.options.bearer,
             open_paths=paths,
+            is_stopping=lambda: self._stopping,
         )
         return Starlette(
             routes=self._routes(prefixes),
@@ -132,7 +133,7 @@ class A2AServer:
         for prefix in prefixes:
             routes += jsonrpc_routes(jsonrpc, prefix) + rest_routes(rest, prefix)
         routes += [card_route(self.card, prefix + CARD_PATH, time.time()) for prefix in prefixes]
-        return [*routes, health_route(lambda: self._stopping)]
+        return [*routes, health_route()]
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
