@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         build_tool_receipt_idempotency_key,
     )
     from ksadk.tools.call_log import CallRecord
+    from ksadk.tools.command_policy import check_command_policy
     from ksadk.tools.consent import Consent
     from ksadk.tools.rules import Rule
 
@@ -41,6 +42,7 @@ __all__ = [
     "ToolPolicy",
     "approval_interrupt_info_from_result",
     "build_tool_receipt_idempotency_key",
+    "check_command_policy",
     "current_gateway",
     "default_tool_gateway",
     "gateway_scope",
@@ -55,6 +57,10 @@ def __getattr__(name: str) -> Any:
         from ksadk.tools import approvals
 
         return getattr(approvals, name)
+    if name == "check_command_policy":
+        from ksadk.tools.command_policy import check_command_policy
+
+        return check_command_policy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -290,6 +296,7 @@ class ToolGateway:
 
     def _record(self, tool: Tool, arguments: Mapping[str, Any], *, required: bool) -> CallRecord:
         from ksadk.tools.call_log import CallRecord
+    from ksadk.tools.command_policy import check_command_policy
 
         return CallRecord(lambda: self.store, tool, arguments, required=required, audit_args=self._audit_args)
 
