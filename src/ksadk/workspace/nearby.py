@@ -40,10 +40,12 @@ def candidates(text: str, snippet: str) -> list[Candidate]:
     anchor = first_line(snippet)
     wanted = snippet[anchor : anchor + _LINE_CHARS].partition("\n")[0].strip()
     following = snippet[anchor:].split("\n", _FOLLOWING + 1)[1 : _FOLLOWING + 1]
-    votes = _votes(text, wanted, sorted(set(_WORD.findall(wanted)), key=len, reverse=True)[:_WORDS])
+    words = sorted(set(_WORD.findall(wanted)), key=len, reverse=True)[:_WORDS]
+    votes, begins = _votes(text, wanted, words)
     if not votes:
         spots = range(0, max(1, len(wanted) - _PIECE_CHARS + 1), 3)
-        votes = _votes(text, wanted, [wanted[spot : spot + _PIECE_CHARS] for spot in spots][:_PIECES])
+        pieces = [wanted[spot : spot + _PIECE_CHARS] for spot in spots][:_PIECES]
+        votes, begins = _votes(text, wanted, pieces)
     if len(text) <= _SMALL_FILE_CHARS and text.count("\n") <= _SMALL_FILE_LINES:
         votes.update(dict.fromkeys((found.start() for found in re.finditer("^", text, re.MULTILINE)), 0))
     likely = heapq.nlargest(_COMPARED, votes, key=lambda start: (votes[start], -start))
@@ -51,7 +53,9 @@ def candidates(text: str, snippet: str) -> list[Candidate]:
     scored = []
     for start in likely:
         line = text[start : start + _LINE_CHARS].partition("\n")[0].strip()
-        score = _likeness(pairs, _pairs(line))
+        begin = begins.get(start, start)
+        part = text[begin : begin + len(wanted)].partition("\n")[0]
+        score = max(_likeness(pairs, _pairs(line)), _likeness(pairs, _pairs(part)))
         if score >= _MIN_SCORE:
             scored.append(Candidate(score, _same_lines(text, start, following), start))
     return heapq.nlargest(_CANDIDATES, scored, key=lambda found: (*found[:2], -found.start))
@@ -83,12 +87,19 @@ def shown(text: str, start: int, end: int | None = None) -> dict[str, Any]:
     }
 
 
-def _votes(text: str, wanted: str, words: list[str]) -> Counter[int]:
-    """How many of the words each line holds, by where the line starts; of lines without end, a part."""
+def _votes(text: str, wanted: str, words: list[str]) -> tuple[Counter[int], dict[int, int]]:
+    """How many of the words each line holds, by where the line starts (of lines without end, a part); and
+    where in the line the text wanted would begin, by the first of the words."""
     votes: Counter[int] = Counter()
+    begins: dict[int, int] = {}
     for word in words:
-        votes.update({_start_of_line(text, spot, wanted.find(word)) for spot in _first_spots(text, word)})
-    return votes
+        offset = wanted.find(word)
+        found = {
+            _start_of_line(text, spot, offset): max(0, spot - offset) for spot in _first_spots(text, word)
+        }
+        votes.update(found.keys())
+        begins = found | begins
+    return votes, begins
 
 
 def _first_spots(text: str, word: str) -> Iterator[int]:
