@@ -12,13 +12,6 @@ T = TypeVar("T")
 LONGEST_WAIT = 3600
 
 
-def get_a2a_tools() -> list[Any]:
-    """a2a_discover, a2a_call, a2a_status and a2a_cancel, as agent frameworks take them."""
-    from ksadk.toolsets.frameworks import as_tools
-
-    return as_tools([a2a_discover, a2a_call, a2a_status, a2a_cancel])
-
-
 def _targets(arguments: Mapping[str, Any]) -> dict[str, Target]:
     """The addresses that a call reaches: the one named or, for a card's file, those in the card."""
     from ksadk.a2a.targets import read_target
