@@ -296,7 +296,6 @@ class ToolGateway:
 
     def _record(self, tool: Tool, arguments: Mapping[str, Any], *, required: bool) -> CallRecord:
         from ksadk.tools.call_log import CallRecord
-    from ksadk.tools.command_policy import check_command_policy
 
         return CallRecord(lambda: self.store, tool, arguments, required=required, audit_args=self._audit_args)
 
