@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := src tests bench scripts
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test check docs bench tck clean
 
 demo: .venv/base ## set up, and show the main job
 	$(BIN)/python scripts/demo.py
@@ -21,8 +21,11 @@ docs: .venv/base ## write the generated files again
 	$(BIN)/python scripts/stubs.py
 	$(BIN)/python scripts/reference.py
 
-bench: .venv/full ## print the ratios that docs/benchmarks.md quotes; fails when one misses its limit
+bench: .venv/bench ## print the ratios that docs/benchmarks.md quotes; fails when one misses its limit
 	$(BIN)/python -m bench
+
+tck: .venv/base ## run a checkout of the public A2A conformance kit: make tck KIT=DIR
+	$(BIN)/python scripts/tck.py $(KIT)
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -36,4 +39,8 @@ clean:
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,signing,sql]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 	    --target .venv/a2a-sdk-1.1.0 a2a-sdk==1.1.0 # cards are held against this release too
+	touch $@
+
+.venv/bench: .venv/full
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,bench]'
 	touch $@

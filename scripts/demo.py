@@ -1,4 +1,5 @@
-"""The main job, shown for real: an Agent Card, and a risky call that is stopped, shown, approved and run."""
+"""The main job, shown for real: an Agent Card, a risky call that is stopped, shown, approved and run, and an
+agent that is served and called."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict
 
 AGENTENGINE = str(Path(sys.executable).parent / "agentengine")
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def main() -> None:
@@ -25,6 +27,7 @@ def main() -> None:
         show_card(project, state)
         show_approval(project, state)
         show_nobody_there(project, state)
+        show_serving(work, state)
     print("\nThat is the main job. README.md goes on from here.")
 
 
@@ -73,6 +76,33 @@ def show_nobody_there(project: Path, environ: dict[str, str]) -> None:
     request = json.loads(ended.stdout)["approval_request"]["id"]
     print(f"\nExit status {ended.returncode}. In a project of yours, {request} would now wait for")
     print("`agentengine approvals approve` in another terminal; this one goes with the demo's directory.")
+
+
+def show_serving(work: Path, environ: dict[str, str]) -> None:
+    title("4. An agent served over A2A, called over both bindings, streamed, and canceled")
+    serve = ["a2a", "serve", str(EXAMPLES / "echo"), "--port", "0"]
+    serve += ["--task-store-dsn", f"sqlite:///{work}/tasks.db"]
+    say(serve)
+    with (work / "serve.log").open("w") as log:
+        server = subprocess.Popen(
+            [AGENTENGINE, *serve, "-o", "json"], cwd=work, env=environ, stdout=subprocess.PIPE, stderr=log
+        )
+    try:
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        print(f"serving echo at {url}")
+        for binding in ("JSONRPC", "HTTP+JSON"):
+            run(["a2a", "call", url, f"hello over {binding}", "--transport", binding], work, environ)
+        run(["a2a", "call", url, "think, then speak 你好 🚀", "--stream"], work, environ)
+        started = run(
+            ["a2a", "call", url, "slow words that nobody waits for", "--async", "-o", "json"], work, environ
+        )
+        task = json.loads(started.stdout)["task"]["id"]
+        canceled = run(["a2a", "cancel", task, "-a", url, "-o", "json"], work, environ)
+        assert json.loads(canceled.stdout)["status"]["state"] == "TASK_STATE_CANCELED"
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def run(
