@@ -74,6 +74,9 @@ BOM = b"\xef\xbb\xbf"
         pytest.param(b"p = 1", "1", "/^[\"'(]+/", b"p = /^[\"'(]+/", id="quotes as given"),
         pytest.param(b"no newline at end", "end", "END", b"no newline at END", id="no last newline"),
         pytest.param(b"a\rb\n", "a\rb", "c", b"c\n", id="a lone cr is no line end"),
+        pytest.param(b"a\r\nb\r\n", "\nb", "\nc", b"a\r\nc\r\n", id="a crlf is not cut at the start"),
+        pytest.param(b"a\r\nb\r\n", "\nb", "c", b"ac\r\n", id="a crlf goes as a whole"),
+        pytest.param(b"a\r\nb\nb", "a\nb", "x", b"x\nb", id="crlf to nothing"),
         pytest.param("x “q” y".encode(), "“q”", '"q"', b'x "q" y', id="curly to straight, exact"),
     ],
 )
@@ -112,6 +115,8 @@ def test_quotes_match_each_other_and_those_that_stay_are_kept(
         (b"abcd", " \n", "X", {}, "missing_old_text"),
         (b"abcd", "zzz", "X", {}, "snippet_not_found"),
         (b"ab\r\ncx\r\n", "ab\ncd", "X", {}, "snippet_not_found"),
+        (b"ab\r\nc", "ab\r", "X", {}, "snippet_not_found"),
+        (b"a\r\nb\na\r\nb", "a\nb", "X", {}, "ambiguous_edit"),
         (b"a a a", "a", "X", {}, "ambiguous_edit"),
         (b"a a a", "a", "X", {"expected": 2}, "ambiguous_edit"),
         (b"aaa", "aa", "X", {}, "ambiguous_edit"),
@@ -321,6 +326,40 @@ def test_an_exact_match_is_replaced_to_the_letter(
     assert found.how == "exact"
     change = matching.replaced(text, found, old, "".join(new))
     assert change.made(text) == text.replace(old, "".join(new))
+
+
+@given(text=PIECES.map("".join), snippet=PIECES.map("".join))
+def test_a_loose_match_is_where_the_text_without_carriage_returns_has_it(text: str, snippet: str) -> None:
+    if not snippet.strip():
+        return
+    found = matching.find(text, snippet)
+    flat, wanted = text.replace("\r\n", "\n"), snippet.replace("\r\n", "\n")
+    if found.how == "quotes":
+        flat, wanted = matching.straight(flat), matching.straight(wanted)
+    assert len(found.matches) == (flat.count(wanted) if found.how != "exact" else text.count(snippet))
+    for match in found.matches:
+        there = text[match.start : match.end].replace("\r\n", "\n")
+        assert (matching.straight(there) if found.how == "quotes" else there) == wanted
+        assert text[match.start - 1 : match.start + 1] != "\r\n" or not match.start
+        assert text[match.end - 1 : match.end + 1] != "\r\n"
+    if not found.matches:
+        assert matching.straight(wanted) not in matching.straight(flat)
+
+
+@pytest.mark.parametrize("lines", [1, 63, 64, 65, 300])
+def test_any_number_of_loose_matches_is_counted(lines: int) -> None:
+    text = "one\r\ntwo\nthree\r\n" * lines
+    old = "one\ntwo\nthree\n"
+    found = matching.find(text, old)
+    assert (len(found.matches), found.how, found.overlapping) == (lines, "line_endings", False)
+    assert matching.replaced(text, found, old, old.replace("two", "2")).made(text) == text.replace("two", "2")
+
+
+@pytest.mark.parametrize("size", [2, 65, 200])
+def test_loose_matches_that_overlap_are_told(size: int) -> None:
+    text = "a\r\n" * (2 * size - 1)
+    assert matching.find(text, "a\na\n").overlapping is True
+    assert matching.find(text + "a\r\n", "a\na\n").overlapping is False
 
 
 @given(before=PIECES, middle=PIECES, after=PIECES)
