@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ksadk.tools.commands import builtins, interpreters
 from ksadk.tools.commands.findings import (
@@ -373,11 +374,11 @@ class Judge:
 
     def _check_order(self) -> None:
         """Ask about code that is run in the same line that writes it."""
+        writers = {number for number, path in self._writes if may_be_code(path)}
         for number, part in enumerate(self.parts):
-            runs = part.finding.reason == "project_code"
-            if runs and any(at != number and may_be_code(path) for at, path in self._writes):
+            if part.finding.reason == "project_code" and writers - {number}:
                 finding = Finding("ask", "runs_code", "runs code that the same line may have written")
-                self.parts[number] = Part(part.command, part.argv, part.fixed, finding)
+                self.parts[number] = replace(part, finding=finding)
 
 
 _SECRET = Finding("ask", "secrets", "reads a place where credentials are kept")

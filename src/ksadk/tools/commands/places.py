@@ -15,6 +15,7 @@ _SOCKET = re.compile(r"/dev/(?:tcp|udp)(?:/|\Z)")
 _PROTECTED = (
     (".agentengine",), (".git", "hooks"), (".git", "config"), ("agentengine.yaml",), ("ksadk.yaml",),
 )  # fmt: skip
+_NEAR_PROTECTED = re.compile(r"[*?\[]|^(?:\.git|\.agentengine|agentengine\.yaml|ksadk\.yaml)\Z")
 _SECRETS = re.compile(
     r"(?:~|/root|/home/[^/]+|\0)/(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|\.docker|\.git-credentials|\.config)(?:/.*|\Z)"
     r"|/etc/(?:shadow|gshadow|sudoers).*|/proc/[^/]+/(?:environ|mem|root|cwd).*|(?:.*/)?\.agentengine(?:/.*|\Z)"
@@ -63,6 +64,8 @@ def leads_outside(path: str) -> bool:
 def is_protected(path: str) -> bool:
     """Whether a path, from the workspace's root, is protected, below such a place, or above one."""
     names = path.casefold().split("/")
+    if not _NEAR_PROTECTED.search(names[0]):
+        return False
     return any(
         all(fnmatch.fnmatchcase(wanted, name) for name, wanted in zip(names, protected, strict=False))
         and (len(names) >= len(protected) or names[0] == ".git")

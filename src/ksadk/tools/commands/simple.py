@@ -17,6 +17,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _REDIRECT = re.compile(r"[0-9]*(?:&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|<|>)")
+_BEGIN_REDIRECT = frozenset("<>&0123456789")
 _DELIMITER = re.compile(r"[ \t]*(?:'([A-Za-z0-9_]+)'|\"([A-Za-z0-9_]+)\"|([A-Za-z0-9_]+))" + END)
 _AFTER_TIME = re.compile(r"[ \t]+(?:-p[ \t]+)?(?![A-Za-z_]\w*\+?=|time\b|!)[A-Za-z0-9_./\"'-]")
 _IN_BODY = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
@@ -49,6 +50,8 @@ class Simple(Quoting):
             raise NotProven("a quoted text of several lines stands between a here-document and its body")
 
     def skip_blanks(self) -> None:
+        if self.char() not in (" ", "\t", "\\"):
+            return
         found = _BLANK.match(self.source, self.at, self.limit)
         if found is not None:
             self.at = found.end()
@@ -140,6 +143,8 @@ class Simple(Quoting):
     # Redirections
 
     def redirect(self, redirects: list[Redirect]) -> bool:
+        if self.char() not in _BEGIN_REDIRECT:
+            return False
         found = _REDIRECT.match(self.source, self.at, self.limit)
         if found is None:
             return False

@@ -88,4 +88,6 @@ def as_bytes(line: str) -> str:
 
 def shown(text: str) -> str:
     """The opposite of `as_bytes`."""
+    if text.isascii():
+        return text
     return text.encode("latin-1").decode("utf-8", "replace")
