@@ -483,7 +483,8 @@ class Settings:
         help="The API key that they send where the agent's card asks for one; --api-key wins.",
     )  # fmt: skip
     a2a_task_store_dsn = Variable(
-        "KSADK_A2A_TASK_STORE_DSN", read=text, default="", secret=True, help="The task store's DSN."
+        "KSADK_A2A_TASK_STORE_DSN", read=text, default="", secret=True,
+        help="Where `a2a serve` keeps tasks; .agentengine/a2a_tasks.db in the project if unset.",
     )  # fmt: skip
     a2a_service_url = Variable(
         "KSADK_A2A_SERVICE_URL", read=text, default="", help="The public Space service's URL."
