@@ -34,7 +34,8 @@ Edit = Callable[..., dict[str, Any]]
 def main() -> int:
     function: Edit = find("edit_workspace_file").func
     with tempfile.TemporaryDirectory() as directory:
-        os.environ["AGENTENGINE_UI_DIR"] = str(Path(directory) / "sessions")
+        for name in ("AGENTENGINE_UI_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            os.environ[name] = str(Path(directory) / name.lower())
         root = Path(directory).resolve() / "root"
         root.mkdir()
         with workspace_root_scope(root):

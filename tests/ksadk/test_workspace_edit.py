@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import threading
@@ -10,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ksadk.workspace import editing, matching, reading
 from ksadk.workspace.editing import Edit
 from ksadk.workspace.paths import WorkspaceError, locate
-from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.read_state import Content, ReadStates
 
 
 class Desk:
@@ -336,14 +337,15 @@ def test_a_loose_match_is_where_the_text_without_carriage_returns_has_it(text: s
     flat, wanted = text.replace("\r\n", "\n"), snippet.replace("\r\n", "\n")
     if found.how == "quotes":
         flat, wanted = matching.straight(flat), matching.straight(wanted)
+    if not found.matches:
+        assert matching.straight(wanted) not in matching.straight(flat)
+        return
     assert len(found.matches) == (flat.count(wanted) if found.how != "exact" else text.count(snippet))
     for match in found.matches:
         there = text[match.start : match.end].replace("\r\n", "\n")
         assert (matching.straight(there) if found.how == "quotes" else there) == wanted
         assert text[match.start - 1 : match.start + 1] != "\r\n" or not match.start
         assert text[match.end - 1 : match.end + 1] != "\r\n"
-    if not found.matches:
-        assert matching.straight(wanted) not in matching.straight(flat)
 
 
 @pytest.mark.parametrize("lines", [1, 63, 64, 65, 300])
@@ -374,3 +376,14 @@ def test_replacing_a_loose_match_by_itself_changes_nothing(
     found = matching.find(text, old)
     assert found.matches
     assert matching.replaced(text, found, old, old).made(text) == text
+
+
+@given(data=st.binary(max_size=300_000), cut=st.integers(0, 300_000), more=st.binary(max_size=70_000))
+@settings(max_examples=20)
+def test_the_hash_of_content_like_another_is_that_of_its_bytes(data: bytes, cut: int, more: bytes) -> None:
+    content = Content(data)
+    assert content.sha256 == hashlib.sha256(data).hexdigest()
+    same = min(cut, len(data))
+    for step in (same, len(data), len(data) // 2):
+        changed = data[:step] + more
+        assert Content(changed, content, step).sha256 == hashlib.sha256(changed).hexdigest()

@@ -300,7 +300,7 @@ def test_only_the_bytes_of_a_change_become_others(
     if start < 0:
         return
     change = Change(start, start + len(middle), new)
-    made = document.changed(data, change, "f")
+    made, _ = document.changed(data, change, "f")
     head, tail = len(data) - len((middle + after).encode(name)), len(after.encode(name))
     assert made == data[:head] + new.encode(name) + data[len(data) - tail :]
 

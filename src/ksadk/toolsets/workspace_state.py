@@ -10,7 +10,7 @@ from ksadk.sessions import check_session_dir, resolve_local_session_dir
 from ksadk.toolsets.workspace import workspace_root
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.paths import Place, locate
-from ksadk.workspace.read_state import ReadStates, WorkspaceReadState
+from ksadk.workspace.read_state import Content, ReadStates, WorkspaceReadState
 from ksadk.workspace.reading import stamp
 
 __all__ = ["WorkspaceReadState", "clear_read_state", "get_read_state", "record_read_state"]
@@ -25,7 +25,7 @@ def record_read_state(
     """
     place = _place(path)
     data, state = read_bytes(place)
-    return stamp(states(), place, data, state, start_line, end_line, total_lines)
+    return stamp(states(), place, Content(data), state, start_line, end_line, total_lines)
 
 
 def get_read_state(path: Path | str) -> WorkspaceReadState | None:

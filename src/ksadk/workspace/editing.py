@@ -14,7 +14,7 @@ from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import current_state, locked, read_bytes
 from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import SEE_LIST, Place, WorkspaceError, locate
-from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.read_state import Content, ReadStates
 from ksadk.workspace.reading import stamp_written
 from ksadk.workspace.text import Change, Document, encode, line_ending
 
@@ -48,7 +48,7 @@ class Edited:
 
     place: Place
     before: bytes
-    after: bytes
+    after: Content
     total_lines: int
     diff: str
     encoding: str
@@ -85,7 +85,8 @@ def prepare(
             f"{place.shown}: there is no such file", code="not_found", hint=SEE_LIST, path=place.shown
         )
     data, _ = read_bytes(place)
-    known = states.check(place, data)
+    content = Content(data)
+    known = states.check(place, content)
     before = Document.decode(data, place.shown, how.encoding)
     change, notes = Change(0, 0, ""), []
     for index, edit in enumerate(edits):
@@ -99,12 +100,12 @@ def prepare(
         notes.append({"index": index} | note | ({"matches": _shown_matches(text, found)} if numbered else {}))
     if before.text[change.start : change.end] == change.text:
         raise WorkspaceError("the edits cancel each other out", code="unchanged_edit", path=place.shown)
-    after = before.changed(data, change, place.shown)
+    after, same = before.changed(data, change, place.shown)
     warnings = [_ending_warning(before.text, change)]
     if how.encoding is None:
         warnings.append(_declaration_warning(place, before, after))
     return Edited(
-        place, data, after, known.total_lines + _lines_more(before.text, change),
+        place, data, Content(after, content, same), known.total_lines + _lines_more(before.text, change),
         unified(before.text, change, place.shown), before.encoding, notes,
         " ".join(filter(None, warnings)) or None,
     )  # fmt: skip
@@ -154,7 +155,7 @@ def _write(
 ) -> tuple[Edited, Callable[..., dict[str, Any]]]:
     with told(root, path), locked(root):
         done = prepare(root, states, path, edits, how, numbered=numbered)
-        state = files.replace(done.place, done.after, before=done.before, in_place=how.in_place)
+        state = files.replace(done.place, done.after.data, before=done.before, in_place=how.in_place)
         stamp_written(states, done.place, done.after, state, done.total_lines)
 
     def facts(**changed: Any) -> dict[str, Any]:

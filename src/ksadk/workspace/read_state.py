@@ -14,6 +14,8 @@ from pathlib import Path
 from ksadk.sessions import make_session_dir
 from ksadk.workspace.paths import Place, WorkspaceError, from_os_error, modified
 
+_STEP = 1 << 16
+
 
 @dataclass(frozen=True)
 class WorkspaceReadState:
@@ -31,6 +33,21 @@ class WorkspaceReadState:
     total_lines: int
     partial: bool
     content_sha256: str
+
+
+class Content:
+    """The bytes of a file, and their SHA-256 in hexadecimal digits."""
+
+    def __init__(self, data: bytes, like: Content | None = None, same: int = 0) -> None:
+        """`like` begins with the same `same` bytes, which need not be hashed again."""
+        steps = same // _STEP if like else 0
+        self._hashes: list[hashlib._Hash] = like._hashes[: steps + 1] if like else [hashlib.sha256()]
+        view = memoryview(data)
+        for start in range(steps * _STEP, len(data), _STEP):
+            self._hashes.append(self._hashes[-1].copy())
+            self._hashes[-1].update(view[start : start + _STEP])
+        self.data = data
+        self.sha256 = self._hashes[-1].hexdigest()
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,7 @@ class ReadStates:
         """Drop every state of the session."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def check(self, place: Place, data: bytes) -> WorkspaceReadState:
+    def check(self, place: Place, content: Content) -> WorkspaceReadState:
         """What is known of a file. Raises `file_not_read`, or `file_modified_since_read` if its bytes are not
         those that were read."""
         state = self.get(place)
@@ -86,7 +103,7 @@ class ReadStates:
                 hint="Read it first.", path=place.shown,
                 suggested_action=f"Call read_workspace_file on {place.shown}, then edit it.",
             )  # fmt: skip
-        if state.content_sha256 != sha256(data):
+        if state.content_sha256 != content.sha256:
             raise modified(place)
         return state
 
@@ -105,10 +122,6 @@ class ReadStates:
     def _file(self, place: Place) -> Path:
         key = f"{place.root}\0{place.relative}"
         return self.directory / f"{_hashed(key)}.json"
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _hashed(key: str) -> str:

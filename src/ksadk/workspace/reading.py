@@ -9,7 +9,7 @@ from typing import Any
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import Place, WorkspaceError, locate
-from ksadk.workspace.read_state import ReadStates, WorkspaceReadState, sha256
+from ksadk.workspace.read_state import Content, ReadStates, WorkspaceReadState
 from ksadk.workspace.text import Document, line_ending, split_lines
 
 DEFAULT_MAX_CHARS = 20_000
@@ -39,7 +39,7 @@ def read(
     start, end = _line_range(place, start_line, end_line, total)
     chosen = lines[start - 1 : end]
     partial = len(chosen) < total
-    stamp(states, place, data, state, start, end, total)
+    stamp(states, place, Content(data), state, start, end, total)
     content = "\n".join(
         f"{number} | {line}" for number, line in enumerate(chosen, start)
     ) if include_line_numbers else "\n".join(chosen)  # fmt: skip
@@ -66,7 +66,7 @@ def read(
 def stamp(
     states: ReadStates,
     place: Place,
-    data: bytes,
+    content: Content,
     state: os.stat_result,
     start: int = 1,
     end: int | None = None,
@@ -74,23 +74,24 @@ def stamp(
 ) -> WorkspaceReadState:
     """Record that these bytes of a file are known to the session."""
     if total is None:
+        data = content.data
         total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     end = total if end is None else end
     known = WorkspaceReadState(
-        path=place.relative, mtime_ns=state.st_mtime_ns, size_bytes=len(data), start_line=start,
-        end_line=end, total_lines=total, partial=start > 1 or end < total, content_sha256=sha256(data),
+        path=place.relative, mtime_ns=state.st_mtime_ns, size_bytes=len(content.data), start_line=start,
+        end_line=end, total_lines=total, partial=start > 1 or end < total, content_sha256=content.sha256,
     )  # fmt: skip
     states.put(place, known)
     return known
 
 
 def stamp_written(
-    states: ReadStates, place: Place, data: bytes, state: os.stat_result, total: int | None = None
+    states: ReadStates, place: Place, content: Content, state: os.stat_result, total: int | None = None
 ) -> None:
     """Record what was written, `total` lines. Where that fails the file is written all the same: it must be
     read again."""
     try:
-        stamp(states, place, data, state, total=total)
+        stamp(states, place, content, state, total=total)
     except WorkspaceError:
         states.forget(place)
 

@@ -70,8 +70,9 @@ class Document:
     def encoding(self) -> str:
         return self.charset.name
 
-    def changed(self, data: bytes, change: Change, shown: str) -> bytes:
-        """The bytes of the file, `data`, with a change made; all others are copied."""
+    def changed(self, data: bytes, change: Change, shown: str) -> tuple[bytes, int]:
+        """The bytes of the file, `data`, with a change made, and how many come before it. All others are
+        copied."""
         mark, name = len(self.charset.mark), self.encoding
         if len(self.text) + mark == len(data):  # a byte for each character
             start, end = change.start + mark, change.end + mark
@@ -79,7 +80,7 @@ class Document:
             start = mark + len(self.text[: change.start].encode(name))
             end = start + len(self.text[change.start : change.end].encode(name))
         view = memoryview(data)
-        return b"".join([view[:start], encode(change.text, shown, name), view[end:]])
+        return b"".join([view[:start], encode(change.text, shown, name), view[end:]]), start
 
 
 def encode(text: str, shown: str, encoding: str = charsets.UTF8) -> bytes:

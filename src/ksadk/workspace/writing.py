@@ -20,7 +20,7 @@ from ksadk.workspace.files import (
 )
 from ksadk.workspace.left_overs import reported, told
 from ksadk.workspace.paths import Place, WorkspaceError, check_written_together, locate
-from ksadk.workspace.read_state import ReadStates
+from ksadk.workspace.read_state import Content, ReadStates
 from ksadk.workspace.reading import stamp_written
 from ksadk.workspace.swapping import already_exists
 from ksadk.workspace.text import encode
@@ -175,7 +175,7 @@ def _commit(states: ReadStates, write: Write) -> None:
     state = replace(
         write.place, write.after, before=write.before, in_place=write.in_place, create_only=not write.exists
     )
-    stamp_written(states, write.place, write.after, state)
+    stamp_written(states, write.place, Content(write.after), state)
 
 
 def _path_and_content(item: object) -> tuple[str, str]:
