@@ -137,10 +137,8 @@ class _Walking:
             if entry is None:
                 stack.pop()
                 continue
-            self._check()
             is_directory = entry.kind == "directory"
-            here = (*names, entry.name)
-            if scope and scope.ignores(here, is_directory, self._check):
+            if scope and scope.ignores((*names, entry.name), is_directory, self._check):
                 walk.skipped.ignored += 1
                 continue
             if walk.ignoring and _is_too_long(entry.path):
@@ -151,7 +149,7 @@ class _Walking:
             yield entry
             if self._recursive and is_directory and entry.name != GIT:
                 try:
-                    stack.append(self._inside(here, scope))
+                    stack.append(self._inside((*names, entry.name), scope))
                 except OSError:
                     walk.skipped.unreadable += 1
 
@@ -265,11 +263,11 @@ def _ignore_file(directories: Directories, names: Names) -> bytes:
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
-    if entry.is_symlink():
-        return "symlink"
+    if entry.is_file(follow_symlinks=False):
+        return "file"
     if entry.is_dir(follow_symlinks=False):
         return "directory"
-    return "file" if entry.is_file(follow_symlinks=False) else "other"
+    return "symlink" if entry.is_symlink() else "other"
 
 
 def _is_too_long(path: str) -> bool:
