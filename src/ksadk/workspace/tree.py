@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -173,7 +174,8 @@ class _Walking:
                         found.append(Entry(path, entry.name, _kind(entry)))
         finally:
             os.close(descriptor)
-        return sorted(found, key=lambda entry: os.fsencode(entry.name))
+        plain = all(entry.name.isascii() for entry in found)  # then characters are in the order of bytes
+        return sorted(found, key=itemgetter(1) if plain else lambda entry: os.fsencode(entry.name))
 
     def _hidden(self, name: str) -> bool:
         if not name.startswith("."):
