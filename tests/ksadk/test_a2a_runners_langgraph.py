@@ -286,6 +286,59 @@ def test_cancel_of_a_node_in_a_thread_that_goes_on_is_an_error() -> None:
     asyncio.run(go())
 
 
+def test_what_a_canceled_or_failed_task_left_in_its_context_is_not_gone_on_with() -> None:
+    """A model that has called a tool refuses to go on without the tool's result."""
+    began = asyncio.Event()
+
+    def calls_a_tool(state: MessagesState) -> dict[str, Any]:
+        if state["messages"][-1].text == "echo":
+            return echo(state)
+        return {"messages": [AIMessage("", tool_calls=[tool_call("note", text="x")])]}
+
+    async def breaks(state: MessagesState) -> dict[str, Any]:
+        asked_for = state["messages"][-2].text
+        if asked_for == "fail":
+            raise ValueError("broken")
+        if asked_for == "hang":
+            began.set()
+            await asyncio.sleep(60)
+        return {}
+
+    async def go() -> list[str]:
+        runner = LangGraphRunner(messages_graph(calls_a_tool, breaks))
+        said = []
+        for number, word in enumerate(("fail", "echo", "hang", "echo", "fail", "echo")):
+            run = runner.start(call(word, task=f"task-{number}"))
+            if word == "fail":
+                with pytest.raises(ValueError, match="broken"):
+                    await events_of(run)
+            elif word == "hang":
+                reading = asyncio.create_task(events_of(run))
+                await began.wait()
+                await run.cancel()
+                await reading
+            else:
+                said.append(texts(await events_of(run)))
+        return said
+
+    assert asyncio.run(go()) == ["1: echo", "3: echo", "5: echo"]
+
+
+def test_the_oldest_contexts_of_a_graph_without_a_checkpointer_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ksadk.a2a.runners.conversations.MOST_KEPT", 2)
+
+    async def go() -> list[str]:
+        runner = LangGraphRunner(messages_graph(echo))
+        return [
+            texts(await events_of(runner.start(call(task=str(number), context=context))))
+            for number, context in enumerate("abacbac")
+        ]
+
+    assert asyncio.run(go()) == ["1: go", "1: go", "3: go", "1: go", "1: go", "1: go", "1: go"]
+
+
 # Approvals and restarts
 
 

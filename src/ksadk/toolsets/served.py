@@ -70,10 +70,6 @@ class GatewayApprovals:
         """Answer a request for `by`; raises where it no longer can be answered."""
         self._gateway.store.decide(request_id, "approved" if approve else "denied", by=by)
 
-    def request(self, request_id: str) -> ApprovalRequest:
-        """The request, for whoever shows it; raises `UnknownApproval`."""
-        return self._gateway.store.get(request_id)
-
     @property
     def gateway(self) -> ToolGateway:
         """The gateway itself, for a prompt that looks again at what a request would do."""

@@ -6,7 +6,6 @@ What is said in a context is an ADK session. It is in memory, unless the project
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -29,12 +28,12 @@ from ksadk.a2a.runners.base import (
     Part,
     Pause,
     RawPart,
-    Rejected,
     Run,
     RunnerError,
     TextPart,
     UrlPart,
 )
+from ksadk.a2a.runners.conversations import Conversations
 from ksadk.a2a.runners.journal import Journal
 from ksadk.a2a.runners.task_run import TaskRun
 from ksadk.a2a.runners.values import events_of, json_part
@@ -65,9 +64,7 @@ class AdkRunner:
         if self.library.plugin_manager.get_plugin(_TellsTool.NAME) is None:
             self.library.plugin_manager.register_plugin(_TellsTool(_TellsTool.NAME))
         self.durable = not isinstance(self.library.session_service, InMemorySessionService)
-        self.paused: dict[str, str] = {}
-        """By session: the task that has paused in it."""
-        self._turns: dict[str, asyncio.Lock] = {}
+        self.sessions = Conversations(self._forget)
 
     def start(self, call: Call) -> Run:
         """See `Runner`."""
@@ -81,15 +78,17 @@ class AdkRunner:
         """See `Runner`."""
         await self.library.close()
 
-    def turn(self, session: str) -> asyncio.Lock:
-        """Held while a task works in a session."""
-        return self._turns.setdefault(session, asyncio.Lock())
-
     async def session(self, name: str) -> Any:
         """The session of that name, made when it is first asked for."""
         about = {"app_name": self.library.app_name, "user_id": USER, "session_id": name}
         service = self.library.session_service
         return await service.get_session(**about) or await service.create_session(**about)
+
+    async def _forget(self, session: str) -> None:
+        if not self.durable:
+            await self.library.session_service.delete_session(
+                app_name=self.library.app_name, user_id=USER, session_id=session
+            )
 
 
 _tool_context: ContextVar[Any] = ContextVar("ksadk_adk_tool_context", default=None)
@@ -129,18 +128,15 @@ class _AdkRun(TaskRun):
     async def _work(self) -> InputRequired | None:
         if self._pending:  # several questions were asked at once
             return self._question()
-        session = self.call.session
-        async with self._runner.turn(session):
-            holder = self._runner.paused.pop(session, self.call.task_id)
-            if holder != self.call.task_id:
-                self._runner.paused[session] = holder
-                await self.emit(Rejected(f"Task {holder} of this context waits for an answer."))
+        async with self._runner.sessions.turn(self.call) as refused:
+            if refused is not None:
+                await self.emit(refused)
                 return None
-            await self._runner.session(session)
+            await self._runner.session(self.call.session)
             await self._invoke(self._message())
             if not self._pending:
                 return None
-            self._runner.paused[session] = self.call.task_id
+            self._runner.sessions.wait(self.call)
             self.journal.keep(asked.step for asked in self._pending)
         return self._question()
 
@@ -149,8 +145,7 @@ class _AdkRun(TaskRun):
         try:
             await super().cancel()
         finally:
-            if self._runner.paused.get(self.call.session) == self.call.task_id:
-                del self._runner.paused[self.call.session]
+            self._runner.sessions.leave(self.call)
 
     def _message(self) -> types.Content:
         if not self._started:

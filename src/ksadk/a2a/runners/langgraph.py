@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -29,13 +28,13 @@ from ksadk.a2a.runners.base import (
     Event,
     InputRequired,
     Pause,
-    Rejected,
     Run,
     RunnerError,
     Status,
     Text,
     TextPart,
 )
+from ksadk.a2a.runners.conversations import Conversations
 from ksadk.a2a.runners.graph_tools import remember_tool_calls
 from ksadk.a2a.runners.graph_values import GraphShape
 from ksadk.a2a.runners.journal import Journal
@@ -43,9 +42,6 @@ from ksadk.a2a.runners.langchain import chunk_events
 from ksadk.a2a.runners.sync_saver import usable_saver
 from ksadk.a2a.runners.task_run import TaskRun
 from ksadk.a2a.runners.values import events_of, question_parts, stream_event
-
-MOST_THREADS = 1000
-"""How many contexts a graph without a checkpointer remembers."""
 
 APPROVAL = "ksadk_approval_request"
 """In the value of an interrupt: the request for approval that it stands for."""
@@ -64,9 +60,7 @@ class LangGraphRunner:
         self._shape: GraphShape | None = None
         self._opening = asyncio.Lock()
         self._held = AsyncExitStack()
-        self._threads: OrderedDict[str, asyncio.Lock] = OrderedDict()
-        self.paused: dict[str, str] = {}
-        """By session: the task that has paused in it."""
+        self.threads = Conversations(self._forget)
         self.durable = False
         self.input_modes: tuple[str, ...] = ("text/plain",)
         if not inspect.isroutine(graph):
@@ -94,22 +88,9 @@ class LangGraphRunner:
         assert self._shape is not None
         return self._graph, self._shape
 
-    def turn(self, session: str) -> asyncio.Lock:
-        """Held while a task works in a session: a thread has one state."""
-        lock = self._threads.setdefault(session, asyncio.Lock())
-        self._threads.move_to_end(session)
-        return lock
-
-    async def forget_old_threads(self, graph: Any) -> None:
-        """Drop the threads of the oldest sessions, where they are only in memory."""
-        while len(self._threads) > MOST_THREADS:
-            session, lock = next(iter(self._threads.items()))
-            if lock.locked() or session in self.paused:
-                self._threads.move_to_end(session)
-                return
-            del self._threads[session]
-            if not self.durable:
-                await graph.checkpointer.adelete_thread(session)
+    async def _forget(self, session: str) -> None:
+        if not self.durable:
+            await self._graph.checkpointer.adelete_thread(session)
 
     async def _open(self) -> Any:
         graph = self._given
@@ -151,20 +132,18 @@ class _GraphRun(TaskRun):
         if self._pending:  # several questions were asked at once
             return self._question()
         graph, shape = await self._runner.graph()
-        async with self._runner.turn(self.call.session):
-            holder = self._runner.paused.pop(self.call.session, self.call.task_id)
-            if holder != self.call.task_id:
-                self._runner.paused[self.call.session] = holder
-                await self._tell(Rejected(f"Task {holder} of this context waits for an answer."))
+        async with self._runner.threads.turn(self.call) as refused:
+            if refused is not None:
+                await self.emit(refused)
                 return None
-            await self._stream(graph, await self._input(graph, shape))
+            given, config = await self._input(graph, shape)
+            await self._stream(graph, given, config)
             state = await graph.aget_state(self._config)
-            await self._runner.forget_old_threads(graph)
             if not state.interrupts:
                 for event in shape.result_of(state.values, self._first_input, self._said):
                     await self._tell(event)
                 return None
-            self._runner.paused[self.call.session] = self.call.task_id
+            self._runner.threads.wait(self.call)
             self._pause_at(state)
         return self._question()
 
@@ -173,8 +152,7 @@ class _GraphRun(TaskRun):
         try:
             await super().cancel()
         finally:
-            if self._runner.paused.get(self.call.session) == self.call.task_id:
-                del self._runner.paused[self.call.session]
+            self._runner.threads.leave(self.call)
 
     def _take(self, answer: Answer) -> None:
         asked = self._pending.pop(0)
@@ -184,20 +162,30 @@ class _GraphRun(TaskRun):
     def _pause(self) -> Pause:
         return _pause
 
-    async def _input(self, graph: Any, shape: GraphShape) -> Any:
+    async def _input(self, graph: Any, shape: GraphShape) -> tuple[Any, RunnableConfig]:
+        """What the graph is given, and where in its thread."""
+        state = await graph.aget_state(self._config)
         if not self._started:
             self._started = True
             self._first_input = shape.input_of(self.call)
-            return self._first_input
-        state = await graph.aget_state(self._config)
+            return self._first_input, await self._last_finished(graph) if state.next else self._config
         if _checkpoint(state) != self._checkpoint:
             raise RunnerError("the thread of this task went on without it, so it cannot be taken up again")
         self.journal.run_again()
         answers, self._answers = self._answers, {}
-        return Command(resume=answers) if answers else None
+        return (Command(resume=answers) if answers else None), self._config
 
-    async def _stream(self, graph: Any, given: Any) -> None:
-        stream = graph.astream(given, self._config, stream_mode=["messages", "custom"])
+    async def _last_finished(self, graph: Any) -> RunnableConfig:
+        """Where the thread was before a task that was canceled or failed in it. What that left there, such as
+        a model's call of a tool that has no result, would be refused by models."""
+        async for state in graph.aget_state_history(self._config):
+            if not state.next:
+                return RunnableConfig(configurable=state.config["configurable"])
+        await graph.checkpointer.adelete_thread(self.call.session)
+        return self._config
+
+    async def _stream(self, graph: Any, given: Any, config: RunnableConfig) -> None:
+        stream = graph.astream(given, config, stream_mode=["messages", "custom"])
         async with contextlib.aclosing(stream) as chunks:
             async for mode, chunk in chunks:
                 for event in self._custom(chunk) if mode == "custom" else self._message(chunk[0]):
