@@ -339,3 +339,51 @@ def test_what_is_too_deep_to_have_a_path_is_listed_and_told_of_by_a_search(
         assert (status, out, "could not be read\n" in said) == (0, "", True)
     finally:  # pytest's own clean-up is no match for it
         subprocess.run(["rm", "-rf", "d" * 250], check=True)
+
+
+def test_an_encoding_is_named_and_what_it_could_be_is_shown(agentengine: Run) -> None:
+    path = Path("gbk.txt")
+    path.write_bytes("中文\r\n第二\r\n".encode("gbk"))
+    status, out, said = here(agentengine, "read", "gbk.txt")
+    assert (status, out) == (1, "")
+    assert said.splitlines()[1].startswith("It could be: gb18030, ")
+    assert "name it with --encoding" in said
+    assert here(agentengine, "read", "gbk.txt", "--encoding", "gbk")[:2] == (0, "1 | 中文\n2 | 第二\n")
+    assert here(agentengine, "lint", "gbk.txt", "--encoding", "gbk")[0] == 0
+    edit = ("edit", "gbk.txt", "--old", "中文\n第二", "--new", "中文\n第三", "--yes")
+    assert here(agentengine, *edit)[0] == 1
+    assert here(agentengine, *edit, "--encoding", "gbk")[0] == 0
+    assert path.read_bytes() == "中文\r\n第三\r\n".encode("gbk")
+    edits = '[{"old_text": "中", "new_text": "国"}]'
+    more = ("--edits", edits, "--yes", "--encoding", "gbk")
+    assert here(agentengine, "multi-edit", "gbk.txt", *more)[0] == 0
+    status, _, said = here(agentengine, "edit", "gbk.txt", "--old", "国", "--new", "😀", *more[2:])
+    assert (status, "'😀' (U+1F600), which gbk has not" in said) == (2, True)
+    assert here(agentengine, "write", "gbk.txt", "--content", "中", *more[2:])[0] == 0
+    assert path.read_bytes() == "中".encode("gbk")
+    status, _, said = here(agentengine, "read", "gbk.txt", "--encoding", "hz")
+    assert (status, said.startswith("error: gbk.txt: 'hz' is not an encoding")) == (2, True)
+
+
+def test_writing_in_place_says_that_it_is_not_done_in_one_step(agentengine: Run, file: Path) -> None:
+    os.link("f.txt", "g.txt")
+    here(agentengine, "read", "f.txt")
+    edit = ("edit", "f.txt", "--old", "beta", "--new", "B", "--yes")
+    status, _, said = here(agentengine, *edit)
+    assert (status, "hint: --in-place writes into the file itself" in said) == (1, True)
+    out = here(agentengine, *edit, "--in-place", "--dry-run")[1]
+    assert "not in one step" in out
+    status, out, _ = here(agentengine, *edit, "--in-place")
+    assert (status, out) == (0, f"edited {file}: 1 replacement, in place and not in one step\n")
+    assert Path("g.txt").read_text() == "alpha\nB\ngamma\n"
+    status, out, _ = here(agentengine, "write", "g.txt", "--content", "x", "--in-place", "--yes")
+    assert (status, out.endswith("g.txt, in place and not in one step\n")) == (0, True)
+    assert file.read_text() == "x"
+
+
+def test_what_an_edit_warns_of_is_said(agentengine: Run) -> None:
+    Path("f.txt").write_bytes(b"a\r\nb\r\n")
+    here(agentengine, "read", "f.txt")
+    status, out, said = here(agentengine, "edit", "f.txt", "--old", "b", "--new", "b\nc", "--yes")
+    assert (status, out.startswith("edited ")) == (0, True)
+    assert said.startswith("warning: The file's lines ended in CRLF")
