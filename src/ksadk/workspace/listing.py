@@ -69,12 +69,11 @@ def list_entries(
             )  # fmt: skip
 
     walk = Walk(root)
-    chosen = (
-        entry
-        for entry in walk.entries(place.real, recursive=recursive)
-        if (include_dirs or entry.kind != "directory")
-        and (pattern is None or pattern.matches(_below(entry.path, place.relative)))
-    )
+    chosen = walk.entries(place.real, recursive=recursive)
+    if not include_dirs:
+        chosen = (entry for entry in chosen if entry.kind != "directory")
+    if pattern is not None:
+        chosen = (entry for entry in chosen if pattern.matches(_below(entry.path, place.relative)))
     first = _first(_with_states(walk, chosen), sort_by, limit + 1)
     return {
         "ok": True,
@@ -92,7 +91,7 @@ def clamp_results(max_results: int) -> int:
 
 def readable(path: str) -> str:
     """A path that can be shown and sent: bytes in a name that are not UTF-8 become U+FFFD."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _with_states(walk: Walk, entries: Iterable[Entry]) -> Iterator[_Found]:
