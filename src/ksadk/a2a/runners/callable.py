@@ -95,19 +95,20 @@ class _CallableRun(TaskRun):
             else:
                 await self._say(await given)
         else:
-            await asyncio.to_thread(self._in_thread, asyncio.get_running_loop())
+            await self._say(await asyncio.to_thread(self._in_thread, asyncio.get_running_loop()))
         return None
 
     async def _say(self, value: Any) -> None:
         for event in events_of(value):
             await self.emit(event)
 
-    def _in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _in_thread(self, loop: asyncio.AbstractEventLoop) -> Any:
+        """What the function returns; what it yields is told from here."""
         given = self._function(*self._arguments)
         if inspect.isawaitable(given) or isinstance(given, AsyncIterator):
             raise RunnerError("a function that is not asynchronous gave what must be awaited")
         if not isinstance(given, Iterator):
-            given = iter((given,))
+            return given
         try:
             for value in given:
                 for event in events_of(value):
@@ -117,6 +118,7 @@ class _CallableRun(TaskRun):
         finally:
             if inspect.isgenerator(given):
                 given.close()
+        return None
 
 
 def _is_asynchronous(function: Callable[..., Any]) -> bool:
