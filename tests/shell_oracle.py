@@ -19,7 +19,7 @@ command_not_found_handle() { printf '%s\0' "$#" "$@" >&9; }
 number=0
 while IFS= read -r -d '' line <&8; do
   exec 9>"$RECORDS.$number"
-  ( exec 8<&- </dev/null >/dev/null 2>&1; eval "$line"; wait ) 2>/dev/null
+  ( exec 8<&- </dev/null >/dev/null 2>&1; ulimit -t 2; TMOUT=1; eval "$line"; wait ) 2>/dev/null
   number=$((number + 1))
 done
 """

@@ -16,7 +16,7 @@ from ksadk.tools.commands.words import NotProven, Script, as_bytes
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to ask")
 
-LINES = 2_500
+LINES = 1_000
 
 HIDING, HARMLESS, TEMPLATES, SOUP = map(lines_of, ("hiding", "harmless", "templates", "soup"))
 
@@ -58,8 +58,8 @@ def test_of_an_allowed_line_bash_runs_nothing_but_what_the_policy_saw(seed: int,
             allowed += 1
             hidden += [(line, words) for words in ran if not tells_of(judgement, words)]
     assert hidden == []
-    assert allowed > 200
-    assert dangerous > 200
+    assert allowed > 100
+    assert dangerous > 100
 
 
 def naive_judgement(line: str) -> bool:
@@ -80,5 +80,5 @@ def test_a_policy_that_trusts_the_grammar_alone_is_caught(tmp_path: Path) -> Non
         for line, ran in zip(lines, commands_run(lines, tmp_path), strict=True)
         if any(words[0] == "zap" for words in ran) and naive_judgement(line)
     ]
-    assert len(missed) > 10
+    assert len(missed) > 5
     assert [line for line in missed if judge_command(line).decision == "allow"] == []

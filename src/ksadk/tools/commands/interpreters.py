@@ -9,6 +9,7 @@ from ksadk.tools.commands.findings import PROJECT, READS, WRAPS, Finding, unclea
 from ksadk.tools.commands.flags import read_flags
 from ksadk.tools.commands.operands import Writes
 from ksadk.tools.commands.places import leads_outside
+from ksadk.tools.commands.scripts import awk_only_transforms
 from ksadk.tools.commands.words import UNKNOWN, Redirect, Word
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
@@ -21,7 +22,7 @@ _FLAGS = {
     "php": "-l",
     "lua": "",
     "Rscript": "--vanilla",
-    "java": "-D? -X? %cp= %classpath= %ea %jar",
+    "java": "%cp= %classpath= %ea %jar",
 }
 NAMES = SHELLS | frozenset(_FLAGS)
 _SHELL_FLAGS = re.compile(r"[-+][euxvnc]+|--norc|--noprofile")
@@ -125,3 +126,14 @@ def _standard_input(judge: Starter, name: str, redirects: list[Redirect]) -> Fin
     if text is None or source.operator not in ("<<", "<<<"):
         return _sent(name)
     return worst([WRAPS, judge.nested_line(text)])
+
+
+def judge_awk(rest: tuple[Word, ...]) -> Finding:
+    """What awk does: a program that only transforms text is fine."""
+    reading = read_flags("-F= -v= --field-separator= --assign= --version", rest, first_operand_ends=True)
+    program = reading.operands[0] if reading.operands else None
+    if reading.problem or program is None or UNKNOWN in program.text or program.splits:
+        return unclear("awk may run programs or write files")
+    if not awk_only_transforms(program.text):
+        return unclear("awk may run programs or write files")
+    return READS

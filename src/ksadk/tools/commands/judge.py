@@ -20,22 +20,21 @@ from ksadk.tools.commands.findings import (
     unclear,
     worst,
 )
-from ksadk.tools.commands.flags import read_flags
 from ksadk.tools.commands.git import judge_git
 from ksadk.tools.commands.grammar import check_agreement, likely_commands
-from ksadk.tools.commands.operands import Writes, judge_chmod, judge_known
+from ksadk.tools.commands.operands import Writes, judge_chmod, judge_dd, judge_known
 from ksadk.tools.commands.places import (
     SINKS,
     is_secret,
     judge_write,
     leads_outside,
     may_be_code,
+    may_leave,
     metadata,
     names_metadata,
 )
 from ksadk.tools.commands.programs import PROGRAMS, VERSION_FLAGS, WITH_SUBCOMMANDS
 from ksadk.tools.commands.reader import read_script
-from ksadk.tools.commands.scripts import awk_only_transforms
 from ksadk.tools.commands.words import (
     UNKNOWN,
     Assignment,
@@ -47,7 +46,7 @@ from ksadk.tools.commands.words import (
     as_bytes,
     shown,
 )
-from ksadk.tools.commands.wrappers import LAUNCHERS, WRAPPERS, read_find, unwrap
+from ksadk.tools.commands.wrappers import LAUNCHED, LAUNCHERS, WRAPPERS, read_find, unwrap
 
 MAX_NESTED = 5
 """Lines inside lines: bash -c inside of bash -c."""
@@ -110,13 +109,15 @@ class Judge:
         except NotProven:
             self._guess(text, script)
             raise
-        self._elsewhere |= _may_leave(script)
+        self._elsewhere |= may_leave(script)
         for command in script.commands:
             self._command(script, command)
         self._check_order()
 
     def _guess(self, text: str, script: Script | None) -> None:
         """Of a line that is not read with certainty, judge what the grammar finds, and what was read."""
+        if self._nested > MAX_NESTED:
+            return
         try:
             source = as_bytes(text)
         except NotProven:
@@ -265,9 +266,11 @@ class Judge:
         if name == "find":
             return self._find(rest)
         if name in ("awk", "gawk", "mawk"):
-            return _awk(rest)
+            return interpreters.judge_awk(rest)
         if name == "chmod":
             return judge_chmod(rest, elsewhere=self._elsewhere)
+        if name == "dd":
+            return judge_dd(rest, elsewhere=self._elsewhere)
         if name == "watch":
             return interpreters.judge_watch(self, rest)
         return self._from_tables(name, rest, redirects, written)
@@ -302,9 +305,9 @@ class Judge:
         inner = unwrap(name, rest)
         findings = [inner.problem or WRAPS, *self._assigned(inner.assignments)]
         if inner.words:
-            started = self.start(inner.words, redirects)
-            if name in LAUNCHERS and started.reason not in ("project_code", "read_only", "harmless"):
-                findings.append(worst([unclear(f"{name} may fetch a program and run it"), started]))
+            self.start(inner.words, redirects)
+            if name in LAUNCHERS and inner.words[0].text not in LAUNCHED:
+                findings.append(unclear(f"{name} may fetch a program and run it"))
         elif name in ("env", "xargs", "exec"):
             findings.append(READS)
         return worst(findings)
@@ -388,30 +391,3 @@ def _plain_name(name: str) -> str:
     """A program's name without its version."""
     name = _VERSIONED.sub(r"\1", name)
     return "python3" if name == "python" else name
-
-
-def _may_leave(script: Script) -> bool:
-    """Whether a line may change to a directory outside of the workspace, or into a protected one."""
-    for command in script.commands:
-        names = [word.text for word in command.words[:2]]
-        if "popd" in names:
-            return True
-        if "cd" in names or "pushd" in names:
-            at = next(number for number, name in enumerate(names) if name in ("cd", "pushd"))
-            targets = [word for word in command.words[at + 1 :] if word.text not in ("-P", "-L", "--", "-e")]
-            if len(targets) != 1 or not targets[0].known or ".." in targets[0].text.split("/"):
-                return True
-            target = targets[0].text
-            if leads_outside(target) or target in ("-", "") or target.startswith("."):
-                return target not in (".", "./")
-    return False
-
-
-def _awk(rest: tuple[Word, ...]) -> Finding:
-    reading = read_flags("-F= -v= --field-separator= --assign= --version", rest, first_operand_ends=True)
-    program = reading.operands[0] if reading.operands else None
-    if reading.problem or program is None or UNKNOWN in program.text or program.splits:
-        return unclear("awk may run programs or write files")
-    if not awk_only_transforms(program.text):
-        return unclear("awk may run programs or write files")
-    return READS

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ksadk.tools.commands.findings import CHANGES, HARMLESS, PROJECT, READS, Finding, unclear, worst
 from ksadk.tools.commands.flags import Reading, read_flags
-from ksadk.tools.commands.places import judge_write, leads_outside
+from ksadk.tools.commands.places import is_protected, judge_write, leads_outside, protected
 from ksadk.tools.commands.programs import PROGRAMS
 from ksadk.tools.commands.scripts import sed_only_transforms
 from ksadk.tools.commands.words import UNKNOWN, Word
@@ -22,11 +22,17 @@ _CMAKE_PROGRAMS = re.compile(r"[A-Z_]*(?:COMPILER|LAUNCHER|COMMAND|PROGRAM|TOOLC
 _TAR_LIST = re.compile(r"-?[tvfzjJ]*t[tvfzjJ]*")
 _TAR_CREATE = re.compile(r"-?(?=[cvfzjJ]*c)[cvzjJ]*f")
 _MODE = re.compile(r"[ugoa]*[+=-][rwxX]+|0?[0-7]{3}")
-_GOAL = re.compile(r"[A-Za-z][\w-]*")
+_GOALS = {"mvn": re.compile(r"[A-Za-z][\w-]*"), "gradle": re.compile(r"[\w:-]+")}
+_COMPILER = frozenset({"-W", "-f", "-m"})
+_COMPILER_VALUE = re.compile(r"(?!.*(?:plugin|use-ld|dump|profile))[\w+=-]*", re.ASCII)
 
 _DELETE = frozenset({"rm", "unlink", "truncate"})
 _EMPTY = frozenset({"mkdir", "rmdir", "touch", "venv", *_DELETE})
 """What these leave behind is no code."""
+_INTO = frozenset({"cp", "mv", "ln"})
+"""Programs whose last operand may be a directory, into which the others are put."""
+
+_GCC = dict.fromkeys(("g++", "cc", "c++", "clang", "clang++"), "gcc")
 
 Writes = list[Word]
 
@@ -52,11 +58,12 @@ def judge_known(name: str, words: tuple[Word, ...], writes: Writes, *, elsewhere
     if kind == "archive" and not (words and words[0].text.startswith("-")):
         return unclear(f"{name} may overwrite files")
     special = _SPECIAL.get(kind)
-    finding = special(name, reading, writes) if special is not None else READS
+    finding = special(_GCC.get(name, name), reading, writes) if special is not None else READS
     written = [value.word for value in reading.values if value.written]
     if kind == "write":
-        written += reading.operands
-        writes += [] if name in _EMPTY else reading.operands
+        files = reading.operands[-1:] if name == "cp" else reading.operands
+        written += files
+        writes += [] if name in _EMPTY else files
     places = [judge_write(word, elsewhere=elsewhere) for word in (*writes, *written)]
     return worst([finding, *(place for place in places if place is not None)])
 
@@ -68,6 +75,13 @@ def judge_chmod(words: tuple[Word, ...], *, elsewhere: bool) -> Finding:
         return unclear("chmod: only plain modes of named files are known to be harmless")
     places = [judge_write(word, elsewhere=elsewhere) for word in words[1:]]
     return worst([CHANGES, *(place for place in places if place is not None)])
+
+
+def judge_dd(words: tuple[Word, ...], *, elsewhere: bool) -> Finding:
+    """What dd does: nobody copies raw data unasked, and nobody over a device."""
+    written = [word._replace(text=word.text[3:]) for word in words if word.text.startswith("of=")]
+    places = [judge_write(word, elsewhere=elsewhere) for word in written]
+    return worst([unclear("dd copies raw data"), *(place for place in places if place is not None)])
 
 
 def _none(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG001
@@ -89,13 +103,18 @@ def _date(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG0
 
 
 def _write(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG001
+    files = reading.operands
     if name in _DELETE:
         return Finding("ask", "deletes", f"{name} deletes what is in files")
-    if name == "mv" and any(map(_is_vague, reading.operands)):
-        return unclear("mv of whatever is there")
-    if not reading.operands and name != "tee":
+    if not files and name != "tee":
         return unclear(f"{name} of nothing")
-    return CHANGES
+    if name not in _INTO:
+        return CHANGES
+    if any(map(_is_vague, files[:-1])):
+        return unclear(f"{name} of whatever is there")
+    into = files[-1].text.rstrip("/")
+    named = (f"{into}/{word.text.rstrip('/').rpartition('/')[2]}" for word in files[:-1])
+    return next((protected(path) for path in named if is_protected(path)), CHANGES)
 
 
 def _is_vague(word: Word) -> bool:
@@ -105,12 +124,16 @@ def _is_vague(word: Word) -> bool:
 
 def _code(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG001
     for word in reading.operands:
-        if word.splits or word.text.startswith("@") or leads_outside(word.text):
+        text = word.text
+        if word.splits or text.startswith("@") or "://" in text or leads_outside(text):
             return Finding("ask", "runs_code", f"{name} may run code from outside of the workspace")
-    if name in ("mvn", "gradle") and not all(_GOAL.fullmatch(word.text) for word in reading.operands):
+    goals = _GOALS.get(name)
+    if goals is not None and not all(goals.fullmatch(word.text) for word in reading.operands):
         return unclear(f"{name} with a goal that may run any program")
-    if name == "gcc" and any("plugin" in v.word.text or "wrapper" in v.word.text for v in reading.values):
-        return unclear("the compiler is given a program to run")
+    for value in reading.values:
+        strange = name == "gcc" and value.flag in _COMPILER and not _COMPILER_VALUE.fullmatch(value.word.text)
+        if strange or (value.flag == "--cov-report" and leads_outside(value.word.text.rpartition(":")[2])):
+            return unclear(f"{name} may start a program or write elsewhere: {value.flag}")
     return PROJECT
 
 
@@ -154,6 +177,9 @@ def _cmake(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG
     for value in reading.values:
         if value.flag == "-D" and (not value.word.known or _CMAKE_PROGRAMS.match(value.word.text)):
             return unclear("cmake is told which programs to run")
+    places = [*reading.operands, *(value.word for value in reading.values if value.flag == "-S")]
+    if any(word.text.startswith(("/", "~", UNKNOWN)) for word in places):
+        return Finding("ask", "runs_code", "cmake goes by files from outside of the workspace")
     late = [word.text for word in reading.operands if word.text.startswith("-")]
     if any(not re.fullmatch(r"-[jks]\d*", text) for text in late) or any(w.splits for w in reading.operands):
         return unclear("cmake is given more than directories")

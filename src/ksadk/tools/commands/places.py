@@ -8,13 +8,14 @@ import re
 
 from ksadk.tools.commands.addresses import is_metadata, mentions_metadata
 from ksadk.tools.commands.findings import NETWORK, Finding
-from ksadk.tools.commands.words import UNKNOWN, Word, shown
+from ksadk.tools.commands.words import UNKNOWN, Script, Word, shown
 
 SINKS = re.compile(r"/dev/(?:null|stdout|stderr|fd/[0-9]+)")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)(?:/|\Z)")
 _PROTECTED = (
     (".agentengine",), (".git", "hooks"), (".git", "config"), ("agentengine.yaml",), ("ksadk.yaml",),
 )  # fmt: skip
+_MOVES = frozenset({"cd", "pushd", "popd"})
 _NEAR_PROTECTED = re.compile(r"[*?\[]|^(?:\.git|\.agentengine|agentengine\.yaml|ksadk\.yaml)\Z")
 _SECRETS = re.compile(
     r"(?:~|/root|/home/[^/]+|\0)/(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|\.docker|\.git-credentials|\.config)(?:/.*|\Z)"
@@ -41,7 +42,7 @@ def judge_write(word: Word, *, elsewhere: bool) -> Finding | None:
         return Finding("reject", "device", f"writes to the device {shown(text)}")
     path = posixpath.normpath(text) if text else ""
     if is_protected(path):
-        return Finding("reject", "protected_path", f"changes {shown(path)}, which no tool may change")
+        return protected(path)
     if UNKNOWN in text or word.splits or not text:
         return Finding("ask", "unknown_place", "writes where only the run will tell")
     if path.startswith("/tmp/"):
@@ -63,7 +64,7 @@ def leads_outside(path: str) -> bool:
 
 def is_protected(path: str) -> bool:
     """Whether a path, from the workspace's root, is protected, below such a place, or above one."""
-    names = path.casefold().split("/")
+    names = posixpath.normpath(path).casefold().split("/")
     if not _NEAR_PROTECTED.search(names[0]):
         return False
     return any(
@@ -72,6 +73,11 @@ def is_protected(path: str) -> bool:
         and (names[0] != "*" or len(names) > 1)
         for protected in _PROTECTED
     )
+
+
+def protected(path: str) -> Finding:
+    """The refusal of a change to such a path."""
+    return Finding("reject", "protected_path", f"changes {shown(path)}, which no tool may change")
 
 
 def is_secret(text: str) -> bool:
@@ -92,3 +98,19 @@ def metadata() -> Finding:
 def names_metadata(words: tuple[Word, ...]) -> bool:
     """Whether an argument names such an address, in any notation."""
     return any(mentions_metadata(shown(word.text.replace(UNKNOWN, " "))) for word in words)
+
+
+def may_leave(script: Script) -> bool:
+    """Whether a line may change to a directory outside of the workspace, or into a protected one."""
+    for command in script.commands:
+        texts = [word.text for word in command.words]
+        at = next((number for number, text in enumerate(texts[:4]) if text in _MOVES), None)
+        if at is None or (at > 0 and texts[0] not in ("command", "builtin", "time")):
+            continue
+        targets = [word for word in command.words[at + 1 :] if word.text not in ("-P", "-L", "--", "-e")]
+        if len(targets) != 1 or not targets[0].known or texts[at] == "popd":
+            return True
+        target = posixpath.normpath(targets[0].text)
+        if target != "." and (leads_outside(target) or target.startswith((".", "-"))):
+            return True
+    return False

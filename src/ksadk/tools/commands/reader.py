@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ksadk.tools.commands.simple import RESERVED, Simple
-from ksadk.tools.commands.words import Command, NotProven, Redirect, Script, Word, as_bytes
+from ksadk.tools.commands.words import Assignment, Command, NotProven, Redirect, Script, Word, as_bytes
 
 MAX_DEPTH = 30
 """Commands inside commands."""
@@ -147,7 +147,7 @@ class _Reader(Simple):
             self._list(("do",))
             self._list(("done",))
         elif reserved == "for":
-            self._for()
+            self._for(begun)
         elif reserved == "case":
             self._case()
         elif reserved == "[[":
@@ -155,7 +155,7 @@ class _Reader(Simple):
         else:
             raise NotProven(f"{reserved} stands where its meaning is uncertain")
 
-    def _for(self) -> None:
+    def _for(self, begun: int) -> None:
         self.skip_blanks()
         name = _NAME.match(self.source, self.at, self.limit)
         if name is None:
@@ -168,6 +168,7 @@ class _Reader(Simple):
             if self.char() in ("", "\n", ";"):
                 break
             self.set_value(name[0], self.word())
+        self.commands.append(Command((), (Assignment(name[0], None),), [], begun, self.at))
         if self.char() == ";":
             self.at += 1
         self.skip_lines()

@@ -13,7 +13,7 @@ _SIMPLE_SED = re.compile(rf"{_RANGE}(?:[pdqQ=lnNhHgGxDP]|q[0-9]+)")
 _TEXT_SED = re.compile(rf"{_RANGE}[aic]\\?[^\n]*")
 
 _AWK_STRANGE = re.compile(
-    r"system|getline|@|\|&|(?<!\|)\|(?!\|)|close|fflush|/inet|\\\n|>>"
+    r"system|getline|@|\|&|(?<!\|)(?:\||\|{3,})(?!\|)|close|fflush|/inet|\\\n|>>"
     r"|>(?![ ]*=|[ ]*[0-9.]+[ ]*(?:[){;&|]|\Z))"
 )
 

@@ -44,8 +44,10 @@ _TABLE = {
 """The harmless flags of each, and how many operands of its own come first."""
 
 WRAPPERS = frozenset(_TABLE)
-LAUNCHERS = frozenset({"npx", "pnpm exec", "yarn exec", "uv run", "poetry run", "pdm run", "hatch run"})
-"""Those that fetch what is not installed, so that only tools of a project's own are known."""
+LAUNCHERS = frozenset({"npx", "pnpm exec", "yarn exec"})
+"""Those that fetch a package of that name where none is installed."""
+LAUNCHED = frozenset({"jest", "vitest", "mocha", "tsc", "eslint", "prettier", "stylelint"})
+"""What they may start: packages whose names are known."""
 
 
 class Inner(NamedTuple):
@@ -117,6 +119,8 @@ def read_find(words: tuple[Word, ...], outside: bool) -> Found:
         at += 1
         if word.text in _FIND_RUNS:
             end = next((n for n in range(at, len(words)) if words[n].text in (";", "+")), len(words))
+            if end == len(words):
+                problem = unclear("find runs a command that has no end")
             commands.append(tuple(_on_found(inner) for inner in words[at:end]))
             at = end + 1
         elif word.text in table.valued:
