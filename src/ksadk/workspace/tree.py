@@ -30,6 +30,11 @@ class Entry(NamedTuple):
     kind: Kind
 
 
+_PATH = itemgetter(0)
+_AT_ONCE = 1_000
+"""Entries of a directory between two looks at the clock."""
+
+
 @dataclass
 class Skipped:
     """What a walk left out."""
@@ -168,18 +173,20 @@ class _Walking:
         try:
             with os.scandir(descriptor) as entries:
                 for entry in entries:
-                    self._check()
-                    path = prefix + entry.name
-                    if not (self._hidden(entry.name) or path in self._closed):
-                        found.append(Entry(path, entry.name, _kind(entry)))
+                    name = entry.name
+                    path = prefix + name
+                    if path in self._closed or (name[0] == "." and self._hidden(name)):
+                        continue
+                    found.append(Entry(path, name, _kind(entry)))
+                    if not len(found) % _AT_ONCE:
+                        self._check()
         finally:
             os.close(descriptor)
-        plain = all(entry.name.isascii() for entry in found)  # then characters are in the order of bytes
-        return sorted(found, key=itemgetter(1) if plain else lambda entry: os.fsencode(entry.name))
+        self._check()
+        plain = "".join(map(_PATH, found)).isascii()  # then characters are in the order of bytes
+        return sorted(found, key=_PATH if plain else lambda entry: os.fsencode(entry.name))
 
     def _hidden(self, name: str) -> bool:
-        if not name.startswith("."):
-            return False
         return is_private(name) or (self._walk.ignoring and name == GIT)
 
 
