@@ -211,6 +211,20 @@ def test_a_canceled_agent_runs_nothing_though_it_is_approved_later() -> None:
     asyncio.run(go())
 
 
+def test_in_a_task_of_the_agents_own_on_the_loop_a_tool_answers_that_it_needs_approval() -> None:
+    async def agent(text: str) -> str:
+        async def inner() -> Any:
+            return workspace.write_workspace_file("made.txt", "made")
+
+        return str(await asyncio.create_task(inner()))
+
+    async def go() -> str:
+        return texts(await events_of(CallableRunner(agent).start(call()), GatewayApprovals()))
+
+    assert "approval_required" in asyncio.run(go())
+    assert written() == ""
+
+
 def test_without_a_gateway_that_asks_a_tool_answers_as_it_does_anywhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

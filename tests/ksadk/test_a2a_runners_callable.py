@@ -430,3 +430,26 @@ def test_cancel_of_a_coroutine_that_will_not_end_is_an_error() -> None:
         assert isinstance(last, Failed)
 
     asyncio.run(go())
+
+
+def test_a_cancel_reaches_no_call_that_runs_in_the_same_thread_later() -> None:
+    """Threads are used again: a thousand cancels at random moments, and every other call runs to its end."""
+
+    def short(text: str) -> str:
+        return str(sum(range(300)))
+
+    async def canceled_soon(number: int) -> None:
+        run = CallableRunner(short).start(call(task=f"canceled-{number}"))
+        reading = asyncio.create_task(events_of(run))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        await run.cancel()
+        await reading
+
+    async def go() -> None:
+        for number in range(250):
+            runs = [CallableRunner(short).start(call(task=f"{number}-{n}")) for n in range(4)]
+            *ended, _ = await asyncio.gather(*map(events_of, runs), canceled_soon(number))
+            assert [texts(events) for events in ended] == ["44850"] * 4
+
+    asyncio.run(go())

@@ -550,6 +550,35 @@ def test_two_calls_that_need_approval_in_one_node_run_once_each() -> None:
     assert (written(), written("other.txt")) == ("Paris", "Paris")
 
 
+@pytest.mark.parametrize("changes", ["arguments", "content"])
+def test_a_decision_does_not_hold_for_another_call_of_the_step_that_is_run_again(changes: str) -> None:
+    passes: list[str] = []
+
+    def writes(state: MessagesState) -> dict[str, Any]:
+        passes.append("pass")
+        content = f"pass {len(passes)}" if changes == "arguments" else "same"
+        result = workspace.write_workspace_file("made.txt", content)
+        return {"messages": [AIMessage(str(result.get("error_type")))]}
+
+    async def go() -> list[Event]:
+        approvals = GatewayApprovals()
+        run = LangGraphRunner(messages_graph(writes)).start(call())
+        first = await events_of(run, approvals)
+        if changes == "content":
+            (workspace.workspace_root() / "made.txt").write_text("somebody else's")
+        await run.answer(decided(approvals, first))
+        second = await events_of(run, approvals)
+        if changes == "arguments":
+            assert approval_of(second)["id"] != approval_of(first)["id"]
+            await run.cancel()
+        return second
+
+    events = asyncio.run(go())
+    if changes == "content":
+        assert texts(events) == "approval_stale"
+    assert written() == ("" if changes == "arguments" else "somebody else's")
+
+
 def test_the_same_call_in_a_later_step_asks_again() -> None:
     async def go() -> None:
         approvals = GatewayApprovals()

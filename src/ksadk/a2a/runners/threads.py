@@ -14,9 +14,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from ksadk.runtime_context import scoped
+
+IDLE_SECONDS = 10.0
+
+_Job = Callable[[], None]
 
 
 class Canceled(BaseException):
@@ -39,12 +45,13 @@ class Work:
         """The calling thread is done with it."""
         with self._lock:
             self._threads.discard(threading.get_ident())
+            _raise_in(threading.get_ident(), None)  # what was not raised yet is not meant for what comes next
 
     def interrupt(self) -> None:
         """Raise `Canceled` in each of the threads, as soon as it runs Python."""
         with self._lock:
             for ident in self._threads:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Canceled))
+                _raise_in(ident, ctypes.py_object(Canceled))
 
     async def over(self, seconds: float) -> bool:
         """Whether no thread works for the run any more, waiting for that so long."""
@@ -67,18 +74,44 @@ def work_scope(work: Work) -> Iterator[None]:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """A thread for each call. Agents wait for people in them: a pool would be used up by a few that wait, and
-    the end of the program would wait for them too."""
+    """As many threads as there are calls at a time. Agents wait for people in them: a pool of a fixed size
+    would be used up by a few that wait, and the end of the program would wait for them too.
+
+    A thread that is done takes the next call, if there is one within `IDLE_SECONDS`: starting one takes
+    longer than most calls.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._free: list[SimpleQueue[_Job]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run a call in a thread of its own."""
+        """Run a call in a thread that no other call is in."""
         future: Future[Any] = Future()
-        work = _work.get()
-        threading.Thread(target=_run, args=(future, work, fn, args, kwargs), daemon=True).start()
+        job = partial(_run, future, _work.get(), partial(fn, *args, **kwargs))
+        try:
+            self._free.pop().put(job)
+        except IndexError:
+            threading.Thread(target=self._serve, args=(job,), daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing is waited for."""
+
+    def _serve(self, job: _Job) -> None:
+        jobs: SimpleQueue[_Job] = SimpleQueue()
+        while True:
+            job()
+            self._free.append(jobs)
+            try:
+                job = jobs.get(timeout=IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._free.remove(jobs)
+                except ValueError:  # a call has just been given to it
+                    job = jobs.get()
+                else:
+                    return
 
 
 def use_daemon_threads() -> None:
@@ -88,14 +121,12 @@ def use_daemon_threads() -> None:
         loop.set_default_executor(DaemonThreads())
 
 
-def _run(
-    future: Future[Any], work: Work | None, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
-) -> None:
+def _run(future: Future[Any], work: Work | None, call: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
         try:
-            result = _call(work, fn, args, kwargs)
+            result = _counted(work, call)
         except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits for the call
             future.set_exception(error)
         else:
@@ -104,11 +135,24 @@ def _run(
         pass  # it came when the call was over
 
 
-def _call(work: Work | None, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+def _counted(work: Work | None, call: Callable[[], Any]) -> Any:
     if work is None:
-        return fn(*args, **kwargs)
+        return call()
     work.enter()
     try:
-        return fn(*args, **kwargs)
+        return call()
     finally:
-        work.leave()
+        _leave(work)
+
+
+def _leave(work: Work) -> None:
+    while True:
+        try:
+            work.leave()
+        except Canceled:  # it came when the call was over
+            continue
+        return
+
+
+def _raise_in(thread: int, error: Any) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
