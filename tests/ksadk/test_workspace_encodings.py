@@ -313,3 +313,17 @@ def test_any_bytes_are_text_that_comes_back_the_same_or_an_error(data: bytes, na
         assert error.code in ("not_utf8", "wrong_encoding", "lossy_encoding", "unsupported_encoding")
     else:
         assert document.charset.mark + document.text.encode(document.encoding) == data
+
+
+@pytest.mark.parametrize("shift", range(4))
+@pytest.mark.parametrize("broken", [None, 32_767, 32_768, 65_600, 119_999])
+def test_a_long_text_is_read_across_the_parts_that_it_is_read_in(shift: int, broken: int | None) -> None:
+    data = bytearray(b"a" * shift + "中é😀".encode() * 14_000)
+    if broken is None:
+        assert Document.decode(bytes(data), "f").text == bytes(data).decode()
+        return
+    data[broken:] = b"\xff" + data[broken:]
+    with pytest.raises(UnicodeDecodeError) as expected:
+        bytes(data).decode()
+    with pytest.raises(WorkspaceError, match=f"byte {expected.value.start}\\)"):
+        Document.decode(bytes(data), "f")

@@ -71,14 +71,17 @@ def opened(directory: int, name: str, access: int = os.O_RDONLY) -> Iterator[int
 
 
 def read_up_to(descriptor: int, count: int) -> bytes:
-    """The first `count` bytes of an open file, or all of fewer."""
-    size = os.fstat(descriptor).st_size  # memory for more than is there is slow to get
-    parts = []
-    while count and (part := os.read(descriptor, min(count, max(size, _PART) + 1))):
+    """The first `count` bytes of an open file, or all of fewer.
+
+    All is asked for each time: what is not needed of that costs nothing, and the memory for it, which the C
+    library keeps then, need not be got from the system again for each file.
+    """
+    parts, left = [], count
+    while left > 0 and (part := os.read(descriptor, count)):
         parts.append(part)
-        count -= len(part)
-        size = 0
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        left -= len(part)
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    return data[:count]
 
 
 def holds(directory: int, name: str, data: bytes) -> bool:

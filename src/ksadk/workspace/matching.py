@@ -43,11 +43,15 @@ class Found:
 def find(text: str, snippet: str) -> Found:
     """Look for the snippet as it is; failing that with LF and CRLF alike; failing that with straight and
     curly quotes alike too. A match never begins or ends inside a CRLF."""
-    spots = list(_each(text, snippet))
-    if spots and not _cuts_line_end(text, snippet, spots):
-        return _found([Match(spot, spot + len(snippet)) for spot in spots], "exact", text, snippet, spots)
     narrow = snippet.replace("\r\n", "\n")
-    places = _where_lines_are(text, narrow.split("\n"))
+    lines = narrow.split("\n")
+    places = _where_lines_are(text, lines) if _is_for_crlf(text, snippet) else None
+    # In a text with CRLF one look finds that nothing is there as it is, and what is there otherwise.
+    if places is None or any(_stands(text, snippet, place.start) for place in places):
+        spots = list(_each(text, snippet))
+        if spots and not _cuts_line_end(text, snippet, spots):
+            return _found([Match(spot, spot + len(snippet)) for spot in spots], "exact", text, snippet, spots)
+        places = _where_lines_are(text, lines)
     if places:
         return _apart(places)
     wide = text.replace("\r\n", "\n")
@@ -78,6 +82,17 @@ def replaced(text: str, found: Found, old: str, new: str) -> Change:
         pieces += [text[done : match.start], become[text[match.start : match.end]]]
         done = match.end
     return Change(start, done, "".join(pieces))
+
+
+def _is_for_crlf(text: str, snippet: str) -> bool:
+    """Whether the snippet has lines that end otherwise than the first one of the text, in a CRLF."""
+    first = text.find("\n")
+    return "\n" in snippet and snippet[-1] != "\r" and text.startswith("\r", max(0, first - 1), first)
+
+
+def _stands(text: str, snippet: str, start: int) -> bool:
+    """Whether a snippet is at a place as it is, or behind a carriage return there."""
+    return text.startswith(snippet, start) or text.startswith("\r" + snippet, start)
 
 
 def _each(text: str, snippet: str) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ class Document:
         charset = charsets.of_file(data, shown, encoding)
         body = data.removeprefix(charset.mark)
         try:
-            text = body.decode(charset.name)
+            text = _decoded(body, charset.name)
         except UnicodeDecodeError as error:
             raise _undecodable(data, shown, charset, error.start) from None
         if charset.name != charsets.UTF8 and charsets.decoded(body, charset.name) is None:
@@ -77,8 +78,8 @@ class Document:
         if len(self.text) + mark == len(data):  # a byte for each character
             start, end = change.start + mark, change.end + mark
         else:
-            start = mark + len(self.text[: change.start].encode(name))
-            end = start + len(self.text[change.start : change.end].encode(name))
+            start = mark + _size(self.text, 0, change.start, name)
+            end = start + _size(self.text, change.start, change.end, name)
         view = memoryview(data)
         return b"".join([view[:start], encode(change.text, shown, name), view[end:]]), start
 
@@ -98,6 +99,25 @@ def encode(text: str, shown: str, encoding: str = charsets.UTF8) -> bytes:
             )
             raise _unwritable(text, start, shown, encoding)
     return data
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    """The same as `data.decode(encoding)`, which for UTF-8 takes memory for a wide character for each byte."""
+    if encoding != charsets.UTF8 or data.isascii():
+        return data.decode(encoding)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    view = memoryview(data)
+    try:
+        parts = [decoder.decode(view[spot : spot + _BLOCK]) for spot in range(0, len(data), _BLOCK)]
+        return "".join([*parts, decoder.decode(b"", True)])
+    except UnicodeDecodeError:
+        return data.decode(encoding)  # raises it again, with the place in all of the data
+
+
+def _size(text: str, start: int, end: int, encoding: str) -> int:
+    """How many bytes the characters [start, end) take."""
+    spots = range(start, end, _BLOCK)  # no more than needed at a time: memory is slow to get
+    return sum(len(text[spot : min(spot + _BLOCK, end)].encode(encoding)) for spot in spots)
 
 
 def _unwritable(text: str, spot: int, shown: str, encoding: str) -> WorkspaceError:
