@@ -219,7 +219,9 @@ class Executor(AgentExecutor):
         try:
             if live.ending is None:
                 live.begun = True
-                if output.submitted or context.current_task is not None:
+                if context.current_task is not None:
+                    await output.resume()
+                elif output.submitted:
                     output.begin()
                 with self._scopes(context):
                     async for event in live.run.events():
@@ -228,6 +230,7 @@ class Executor(AgentExecutor):
                                 await output.reply(part_to_wire(part) for part in event.parts)
                                 continue
                             await output.submit(context.message)
+                            output.begin()
                         if isinstance(event, InputRequired):
                             asked = event
                         elif asked is None and live.ending is None:

@@ -16,6 +16,7 @@ from ksadk.a2a.urls import reach
 from ksadk.errors import KsadkError
 
 INTERRUPTED = 130
+_BACKLOG = 2048
 _BEYOND_GRACE = 10
 """Seconds after the grace, for what was sent last to be stored and to arrive."""
 
@@ -26,8 +27,18 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        dual = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
-        return socket.create_server(address, family=family, backlog=2048, dualstack_ipv6=dual)
+        # With its protocol named: asyncio switches Nagle's algorithm off for such sockets only.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+        return listening
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise KsadkError(

@@ -32,7 +32,8 @@ TERMINAL = frozenset(
 )
 
 WORKING_AFTER = 0.05
-"""Seconds after which a task whose agent has said nothing yet is WORKING all the same."""
+"""Seconds after which a task that has only begun is WORKING: most answers are over before, and an event less
+is a sixth of what they cost."""
 
 
 @dataclass(slots=True)
@@ -88,12 +89,16 @@ class Output:
         await self._queue.enqueue_event(task)
 
     def begin(self) -> None:
-        """The agent begins: the task is WORKING when it says something, or soon."""
-        self._working = False
+        """The agent begins: the task is WORKING soon, unless it is over by then."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WORKING_AFTER, self._still_silent)
+        self._timer = loop.call_later(WORKING_AFTER, self._still_going)
 
-    def _still_silent(self) -> None:
+    async def resume(self) -> None:
+        """The agent goes on: the task, which waited, is WORKING."""
+        self._working = False
+        await self._work()
+
+    def _still_going(self) -> None:
         self._telling = asyncio.ensure_future(self._work())
 
     async def tell(self, event: Event) -> None:
@@ -172,7 +177,6 @@ class Output:
     async def _chunk(self, kind: Kind, text: str, replace: bool) -> None:
         if not text and not replace:
             return
-        await self._work()
         if self._open is None or self._open.kind != kind:
             await self._close()
             self._open = _Segment(kind, self._new_id(kind))
@@ -211,7 +215,6 @@ class Output:
         await self._update(artifact, append=append, last=last)
 
     async def _artifact(self, given: Artifact) -> None:
-        await self._work()
         artifact_id = given.artifact_id or self._new_id("artifact")
         append = given.append and artifact_id in self._ids
         self._ids.add(artifact_id)
