@@ -102,7 +102,7 @@ def encode(text: str, shown: str, encoding: str = charsets.UTF8) -> bytes:
 
 
 def _decoded(data: bytes, encoding: str) -> str:
-    """The same as `data.decode(encoding)`, which for UTF-8 takes memory for a wide character for each byte."""
+    """The same as `data.decode(encoding)`, which takes a wide character for each byte of UTF-8."""
     if encoding != charsets.UTF8 or data.isascii():
         return data.decode(encoding)
     decoder = codecs.getincrementaldecoder(encoding)()
