@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakSet
 
 from ksadk.runtime_context import scoped
 
@@ -114,10 +115,14 @@ class DaemonThreads(ThreadPoolExecutor):
                     return
 
 
+_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
 def use_daemon_threads() -> None:
     """Make them what the running loop runs synchronous calls in."""
     loop = asyncio.get_running_loop()
-    if not isinstance(getattr(loop, "_default_executor", None), DaemonThreads):
+    if loop not in _loops:
+        _loops.add(loop)
         loop.set_default_executor(DaemonThreads())
 
 
