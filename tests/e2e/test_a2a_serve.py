@@ -182,6 +182,21 @@ def test_a_stream_ends_with_its_task_when_the_server_stops(project: Path, tmp_pa
         assert it.process.wait(20) == 0
 
 
+def test_who_follows_a_task_that_asks_does_not_keep_the_server_from_stopping(
+    project: Path, tmp_path: Path
+) -> None:
+    with serving(str(project), log=tmp_path / "log") as it:
+        asked = send(it, "ask")
+        url, headers = f"{it.url}/a2a/v1/tasks/{asked['id']}:subscribe", {"A2A-Version": "1.0"}
+        with httpx.stream("GET", url, headers=headers, timeout=20) as response:
+            lines = response.iter_lines()
+            assert "INPUT_REQUIRED" in next(lines)
+            begun = time.monotonic()
+            it.process.terminate()
+            assert not [line for line in lines if line.startswith("data:")]
+        assert it.process.wait(20) == 0 and time.monotonic() - begun < 5
+
+
 def test_a_second_signal_ends_at_once_and_no_task_works_for_ever(project: Path, tmp_path: Path) -> None:
     with serving(str(project), "--grace", "60", log=tmp_path / "log") as it:
         task = send(it, "slow 30", wait=False)

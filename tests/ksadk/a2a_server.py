@@ -158,7 +158,10 @@ def serving(
         config = uvicorn.Config(lambda: box[0].app, factory=True, log_config=None, lifespan="on")
         http = uvicorn.Server(config)
 
+        loops: list[asyncio.AbstractEventLoop] = []
+
         async def run() -> None:
+            loops.append(asyncio.get_running_loop())
             box.append(A2AServer(runner, card, open_stores(dsn, directory=directory), options, **more))
             await http.serve(sockets=[sock])
 
@@ -171,5 +174,7 @@ def serving(
             yield Served(box[0], base)
         finally:
             http.should_exit = True
+            if loops and loops[0].is_running():  # as a signal does where the server is run for real
+                asyncio.run_coroutine_threadsafe(box[0].drain(), loops[0])
             thread.join(15)
             assert not thread.is_alive(), "the server did not stop"
