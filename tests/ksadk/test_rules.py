@@ -50,12 +50,11 @@ def test_every_argument_that_a_rule_names_must_be_equal(
     assert Rule("deny", "*", wanted).matches("write_workspace_file", arguments) is matches
 
 
-def test_a_rule_on_the_words_of_a_command_is_refused_and_never_approximated() -> None:
-    with pytest.raises(KsadkError) as caught:
-        Rule("allow", "run_command", argv=("git", "status"))
+@pytest.mark.parametrize("argv", [(), ("",), "git"])
+def test_words_of_a_command_that_are_none_are_refused(argv: Any) -> None:
+    with pytest.raises(KsadkError, match="argv") as caught:
+        Rule("deny", "run_command", argv=argv)
     assert caught.value.code == "unsupported_rule"
-    assert "run_command" in caught.value.message
-    assert "argv" in caught.value.message
 
 
 def test_a_verdict_that_is_none_is_refused() -> None:

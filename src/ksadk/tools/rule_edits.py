@@ -32,7 +32,7 @@ def add_rule(written: Mapping[str, Any]) -> tuple[Entry, bool]:
         text = _appended(data, written)
         after = read_rules(path, text.encode("utf-8", "surrogatepass"), "user")
         new = after.entries[-1]
-        if new.problem or new.where != _plain(written.get("where", {})):
+        if new.problem or [new.where, new.argv] != _plain([written.get("where", {}), written.get("argv")]):
             problem = new.problem or "it holds what YAML cannot keep"
             raise InvalidRules(f"the rule was not saved: {problem}", hint="Write it otherwise.")
         kept = next((entry for entry in before.entries if _said(entry) == _said(new)), None)
@@ -151,7 +151,7 @@ def _last_line(node: Any) -> int:
 
 
 def _said(entry: Entry) -> tuple[Any, ...]:
-    return entry.verdict, entry.tool, entry.where, entry.project, entry.expires
+    return entry.verdict, entry.tool, entry.argv, entry.where, entry.project, entry.expires
 
 
 def _check_kept(wanted: Sequence[Entry], found: Sequence[Entry], path: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -15,7 +14,9 @@ from typing import Any, Literal
 from ksadk.config_file import compose
 from ksadk.errors import KsadkError
 from ksadk.project_files import ProjectFileError, text_of
+from ksadk.tools.argv_rules import read_argv
 from ksadk.tools.rule_conditions import BadRule, Condition, read_condition, text_size
+from ksadk.tools.rule_meaning import KEYS, TOOL, meant, verdict_near
 from ksadk.tools.rule_self_tests import self_test
 from ksadk.tools.rules import VERDICTS, Rule, Verdict
 
@@ -35,14 +36,6 @@ MAX_TEST_WORK = 20_000_000
 """Characters of conditions times those of their self-tests, of all rules of a file: a few seconds."""
 
 MEND = "Mend the file: until then no call is made that its rules could be about."
-
-_KEYS = (*VERDICTS, "where", "reason", "expires", "project", "match", "not_match")
-_MEAN_DENY = ("disallow", "forbid", "block", "refuse", "reject", "denied")
-_MAX_NEAR = 12
-"""Characters of a key that may be a verdict with a slip in it."""
-_MAX_DEPTH = 200
-"""Lists and mappings of a bad rule that are looked through for what it means."""
-_TOOL = re.compile(r"[\w.:/*?-]{1,200}")
 
 
 class InvalidRules(KsadkError, ValueError):
@@ -70,6 +63,7 @@ class Entry:
     project: str
     rule: Rule | None
     problem: str = ""
+    argv: Any = None
 
     def state(self, now: float, *, trusted: bool) -> State:
         """What has become of it. A rule of a project that is not trusted is ignored if it would allow."""
@@ -120,6 +114,9 @@ class _Draft:
     where: dict[str, Any] = field(default_factory=dict)
     conditions: dict[str, Condition] = field(default_factory=dict)
     reason: str = ""
+    argv: Any = None
+    words: tuple[str, ...] | None = None
+    exact: bool = False
     expires: str = ""
     moment: float | None = None
     project: str = ""
@@ -189,18 +186,19 @@ class _Reader:
         except RecursionError:
             problem, rule = "it is nested too deeply", None
         if problem:
-            draft.verdict, draft.tool = _meant(node)
+            draft.verdict, draft.tool = meant(node)
             rule = self._in_its_place(draft, problem)
         return Entry(
             self._source, self._path, draft.line, draft.verdict, draft.tool, draft.where, draft.reason,
-            draft.expires, draft.project, rule, problem,
+            draft.expires, draft.project, rule, problem, draft.argv,
         )  # fmt: skip
 
     def _rule(self, draft: _Draft) -> Rule:
         assert draft.verdict is not None
         return Rule(
-            draft.verdict, draft.tool, reason=draft.reason, where=draft.conditions, expires=draft.moment,
-            project=draft.project, file=self._path, line=draft.line,
+            draft.verdict, draft.tool, reason=draft.reason, argv=draft.words, exact=draft.exact,
+            where=draft.conditions, expires=draft.moment, project=draft.project, file=self._path,
+            line=draft.line, own=self._source == "user",
         )  # fmt: skip
 
     def _in_its_place(self, draft: _Draft, problem: str) -> Rule | None:
@@ -221,12 +219,10 @@ class _Reader:
         self._verdict(members, draft)
         if len(members) < len(node.value):
             raise BadRule("a key is given twice")
-        unknown = next((name for name in members if name not in _KEYS), None)
-        if unknown == "argv":
-            raise BadRule("argv cannot be judged by this release; write the rule for the tool's arguments")
+        unknown = next((name for name in members if name not in KEYS), None)
         if unknown is not None:
-            near = difflib.get_close_matches(unknown[:64], _KEYS, 1)
-            known = f"did you mean {near[0]}?" if near else "known are " + ", ".join(_KEYS)
+            near = difflib.get_close_matches(unknown[:64], KEYS, 1)
+            known = f"did you mean {near[0]}?" if near else "known are " + ", ".join(KEYS)
             raise BadRule(f"unknown key {unknown[:80]!r}; {known}")
         draft.reason = self._text(members, "reason")
         draft.expires = str(members["expires"].value) if "expires" in members else ""
@@ -237,6 +233,9 @@ class _Reader:
         if draft.project:  # calls name theirs without links
             draft.project = os.path.realpath(draft.project)
         self._where(members.get("where"), draft)
+        if "argv" in members:
+            draft.argv = self._value(members["argv"])
+            draft.words, draft.exact = read_argv(draft.argv)
         for kind in ("match", "not_match"):
             calls = self._value(members[kind]) if kind in members else []
             if not isinstance(calls, list):
@@ -244,21 +243,22 @@ class _Reader:
             draft.tests[kind] = calls
         if sum(map(len, draft.tests.values())) > MAX_TESTS:
             raise BadRule(f"match and not_match have at most {MAX_TESTS} calls in all")
-        self._work += text_size(draft.where) * text_size(draft.tests)
+        parsed = 10 if draft.words else 0  # reading a line of shell is as much work
+        self._work += (text_size(draft.where) + parsed) * text_size(draft.tests)
         if self._work > MAX_TEST_WORK:
             raise BadRule("the conditions and self-tests up to here are too long to be tried")
 
     def _verdict(self, members: Mapping[str, Any], draft: _Draft) -> None:
         found = [verdict for verdict in VERDICTS if verdict in members]
         if not found:
-            near = next(((key, word) for key in members if (word := _verdict_near(key))), None)
+            near = next(((key, word) for key in members if (word := verdict_near(key))), None)
             raise BadRule(
                 f"unknown key {near[0][:80]!r}; did you mean {near[1]}?" if near
                 else "it has none of deny, ask and allow"
             )  # fmt: skip
         draft.verdict = found[0]
         tool = self._value(members[found[0]])
-        if not isinstance(tool, str) or not _TOOL.fullmatch(tool):
+        if not isinstance(tool, str) or not TOOL.fullmatch(tool):
             raise BadRule(f"{found[0]} takes the name of a tool, or a pattern with * and ?")
         draft.tool = tool
         if len(found) > 1:
@@ -304,60 +304,6 @@ class _Reader:
 def _conditions_in(written: Any) -> int:
     members = written.get("any") if isinstance(written, Mapping) else None
     return sum(map(_conditions_in, members)) if isinstance(members, list) else 1
-
-
-def _meant(node: Any) -> tuple[Verdict | None, str]:
-    """What a bad rule seems to be: the strictest verdict in it or near, and the one tool that it would have
-    tightened; no tool, which then stands for all, where there are several or none."""
-    found = _seeming(node, set())
-    verdict = min((verdict for verdict, _ in found), key=VERDICTS.index, default=None)
-    tools = {tool for each, tool in found if verdict == "allow" or each != "allow"}
-    return verdict, tools.pop() if len(tools) == 1 else ""
-
-
-def _seeming(node: Any, seen: set[int]) -> list[tuple[Verdict, str]]:
-    """Verdicts, each with its tool, in a node of any shape: `- deny x`, `- [deny, x]`, `- DENY: x`."""
-    if id(node) in seen or len(seen) > _MAX_DEPTH:
-        return []
-    seen.add(id(node))
-    if node.id == "scalar":
-        return _in_words(node.value.replace(":", " ").split())
-    if node.id == "sequence":
-        words = [item.value for item in node.value if item.id == "scalar"]
-        spread = [pair for item in node.value if item.id != "scalar" for pair in _seeming(item, seen)]
-        return _in_words(" ".join(words).replace(":", " ").split()) + spread
-    found = []
-    for key, value in node.value:
-        words = key.value.split() if key.id == "scalar" else []
-        verdict = _verdict_near(words[0]) if words else None
-        if verdict is not None:
-            found.append((verdict, _tool_in(value) if len(words) == 1 else ""))
-    inner = [value for key, value in node.value if key.id != "scalar" or key.value not in _KEYS]
-    return found or [pair for value in inner if value.id != "scalar" for pair in _seeming(value, seen)]
-
-
-def _in_words(words: list[str]) -> list[tuple[Verdict, str]]:
-    verdict = _verdict_near(words[0]) if words else None
-    if verdict is None:
-        return []
-    return [(verdict, words[1] if len(words) == 2 and _TOOL.fullmatch(words[1]) else "")]
-
-
-def _verdict_near(word: str) -> Verdict | None:
-    """The verdict that a key is, in letters of any size, or nearly is."""
-    word = word.strip().lower()
-    if word in _KEYS:
-        return next((verdict for verdict in VERDICTS if verdict == word), None)
-    if word in _MEAN_DENY:
-        return "deny"
-    near = difflib.get_close_matches(word, VERDICTS, 1) if len(word) <= _MAX_NEAR else []
-    return next((verdict for verdict in VERDICTS if verdict in near), None)
-
-
-def _tool_in(node: Any) -> str:
-    """The tool that a node names; empty where it names none, which then stands for all."""
-    is_text = node.id == "scalar" and node.tag.endswith(":str")
-    return node.value if is_text and _TOOL.fullmatch(node.value) else ""
 
 
 def _scalar(node: Any) -> Any:

@@ -7,11 +7,16 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ksadk.errors import KsadkError
+from ksadk.tools.argv_rules import Argv, all_allowed, refused_parts
 from ksadk.tools.registry import Target, Tool, builtin_tools, registered
 from ksadk.tools.rule_conditions import Condition, Subject, alternatives, clean_path, holds, same
+
+if TYPE_CHECKING:
+    from ksadk.tools.command_policy import Judgement
+    from ksadk.tools.commands.findings import Part
 
 Verdict = Literal["deny", "ask", "allow"]
 VERDICTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
@@ -24,8 +29,10 @@ class Rule:
 
     `arguments` must all be equal to the call's, and all conditions of `where` must hold. `expires` is the
     moment, in seconds since the epoch, from which it does not hold; `project` the only project that it is
-    for. `file` and `line` say where it is written. A rule on `argv`, the words of a shell command, is refused
-    with the code `unsupported_rule`: it would need a shell grammar, and is never approximated.
+    for. `file` and `line` say where it is written. `argv` makes it a rule about the commands in the line of
+    shell that the argument `command` is, namely those that begin with these words, or if `exact` have no
+    others; an allow rule is then for one part of the line, and all must be allowed. `own` where it is the
+    user's: only such a rule lifts a refusal of the command policy.
     """
 
     verdict: Verdict
@@ -33,21 +40,19 @@ class Rule:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     argv: tuple[str, ...] | None = None
+    exact: bool = False
     where: Mapping[str, Condition] = field(default_factory=dict)
     expires: float | None = None
     project: str = ""
     file: str = ""
     line: int = 0
+    own: bool = True
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise KsadkError(f"a rule is deny, ask or allow, not {self.verdict!r}", code="unsupported_rule")
-        if self.argv is not None:
-            raise KsadkError(
-                f"the rule {self.verdict} {self.tool} has argv, which this release cannot judge",
-                code="unsupported_rule",
-                hint="Write the rule for the tool's arguments.",
-            )
+        if self.argv is not None and (isinstance(self.argv, str) or not all(self.argv[:1]) or not self.argv):
+            raise KsadkError("argv is one or more words", code="unsupported_rule")
 
     @property
     def place(self) -> str:
@@ -64,6 +69,18 @@ class Rule:
 
     def covers(self, call: Call) -> bool:
         """Whether this rule is about that call; its expiry is not looked at."""
+        return self.concerns(call) and (self.argv is None or self._words_fit(self.argv, call))
+
+    def _words_fit(self, words: tuple[str, ...], call: Call) -> bool:
+        argv, judged = Argv(tuple(words), self.exact), call.judged
+        if judged is None:  # as for a condition on an argument that the tool does not have
+            return self.verdict != "allow" and call.complete and self.tool in call.tool_names
+        if self.verdict == "allow":
+            return all_allowed(judged, [(argv, self.own)])
+        return argv.tightens(judged, call.arguments["command"])
+
+    def concerns(self, call: Call) -> bool:
+        """The same, the words of a command aside."""
         if not any(fnmatch.fnmatchcase(name, self.tool) for name in self._names(call)):
             return False
         if self.project and self.project != call.project:
@@ -117,6 +134,14 @@ class Call:
         others = (each.name for each in builtin_tools() if each.facts.get("compat_alias_for") == first)
         return tuple(dict.fromkeys((self.tool_name, first, *others)))
 
+    @functools.cached_property
+    def judged(self) -> Judgement | None:
+        """What the command policy says of the line that the call runs, or None where it runs none."""
+        from ksadk.tools.command_policy import judge_command
+
+        command = self.arguments.get("command")
+        return judge_command(command) if isinstance(command, str) else None
+
     @classmethod
     def of(cls, tool: Tool, arguments: Mapping[str, Any], project: str = "") -> Call:
         """A call of a tool with its canonical arguments."""
@@ -159,5 +184,27 @@ def decide_call(rules: Iterable[Rule], call: Call, now: float | None = None) -> 
     Raises what `targets` raises where a condition needs it.
     """
     moment = time.time() if now is None else now
-    matching = [rule for rule in rules if not rule.expired(moment) and rule.covers(call)]
-    return min(matching, key=lambda rule: VERDICTS.index(rule.verdict), default=None)
+    standing = [rule for rule in rules if not rule.expired(moment)]
+    matching = [rule for rule in standing if rule.covers(call)]
+    decides = min(matching, key=lambda rule: VERDICTS.index(rule.verdict), default=None)
+    return decides or _together(standing, call)
+
+
+def _together(rules: Iterable[Rule], call: Call) -> Rule | None:
+    """The first of the allow rules on words of commands that let a line through only together, or None."""
+    allowing = [rule for rule in rules if rule.verdict == "allow" and rule.argv and rule.concerns(call)]
+    if not allowing or call.judged is None or not all_allowed(call.judged, _words_of(allowing)):
+        return None
+    return allowing[0]
+
+
+def _words_of(rules: Iterable[Rule]) -> list[tuple[Argv, bool]]:
+    return [(Argv(tuple(rule.argv), rule.exact), rule.own) for rule in rules if rule.argv]
+
+
+def still_refused(rules: Iterable[Rule], call: Call, now: float | None = None) -> list[Part]:
+    """The parts of a call's line that the command policy refuses, and that no rule of the user's lifts."""
+    moment = time.time() if now is None else now
+    allowing = [rule for rule in rules if rule.verdict == "allow" and not rule.expired(moment)]
+    given = _words_of(rule for rule in allowing if rule.concerns(call))
+    return [] if call.judged is None else refused_parts(call.judged, given)

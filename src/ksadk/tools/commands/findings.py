@@ -50,13 +50,15 @@ def _weight(finding: Finding) -> tuple[int, int]:
 class Part:
     """One simple command of a line, with what it does.
 
-    `argv` are its words as the program gets them; `fixed` whether they are exactly these at every run.
+    `argv` are its words as the program gets them, with NUL for what only the run will tell; `fixed` whether
+    they are exactly these at every run. `around` is what is said of its assignments and redirections alone.
     """
 
     command: str
     argv: tuple[str, ...]
     fixed: bool
     finding: Finding
+    around: Finding = HARMLESS
 
     def to_result(self) -> dict[str, Any]:
         """The part as it stands in the result of `check_command_policy`."""

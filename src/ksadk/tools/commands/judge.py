@@ -136,27 +136,20 @@ class Judge:
     def _command(self, script: Script, command: Command) -> None:
         number = len(self.parts)
         written: Writes = []
-        findings = [*self._assigned(command.assignments), *self._redirected(command.redirects, written)]
-        text = script.text(command).strip()
-        words = command.words
-        if words:
-            findings.append(self._words(script, command, written))
-        else:
-            findings.append(HARMLESS)
-        finding = worst(findings)
+        given = [*self._assigned(command.assignments), *self._redirected(command.redirects, written)]
+        around = worst([HARMLESS, *given])
+        does = self._words(script, command, written) if command.words else HARMLESS
+        finding = worst([around, does])
         if finding is READS_GIT and command.redirects:
             finding = READS
-        self._add(number, text, words, finding, written)
+        part = _part(script.text(command).strip(), command.words, finding, around)
+        self._add(number, part, written)
 
-    def _add(
-        self, number: int, text: str, words: tuple[Word, ...], finding: Finding, written: Writes
-    ) -> None:
-        argv = tuple(shown(word.text.replace(UNKNOWN, "?")) for word in words)
-        fixed = all(word.known for word in words)
+    def _add(self, number: int, part: Part, written: Writes) -> None:
         if len(self.parts) > number:  # the commands that it starts are behind it
             self._writes = [(at + (at >= number), path) for at, path in self._writes]
         self._writes += ((number, word.text) for word in written)
-        self.parts.insert(number, Part(text, argv, fixed, finding))
+        self.parts.insert(number, part)
 
     def _assigned(self, assignments: tuple[Assignment, ...]) -> Iterator[Finding]:
         for assignment in assignments:
@@ -325,7 +318,7 @@ class Judge:
         else:
             finding = self.program(words, redirects, written)
         text = " ".join(shown(word.text.replace(UNKNOWN, "...")) for word in words)
-        self._add(number, text, words, finding, written)
+        self._add(number, _part(text, words, finding), written)
         self._nested -= 1
         return finding
 
@@ -385,6 +378,11 @@ class Judge:
 
 
 _SECRET = Finding("ask", "secrets", "reads a place where credentials are kept")
+
+
+def _part(text: str, words: tuple[Word, ...], finding: Finding, around: Finding = HARMLESS) -> Part:
+    several = (UNKNOWN if word.splits or word.glob else shown(word.text) for word in words)
+    return Part(text, tuple(several), all(word.known for word in words), finding, around)
 
 
 def _plain_name(name: str) -> str:
