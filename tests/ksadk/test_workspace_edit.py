@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -200,33 +198,6 @@ def test_an_edit_may_follow_an_edit(desk: Desk) -> None:
     desk.edit("a", "c")
     desk.edit("b", "d")
     assert path.read_bytes() == b"c d"
-
-
-def test_two_edits_at_once_both_land(desk: Desk) -> None:
-    path = desk.put("".join(f"line {number};\n" for number in range(20)).encode())
-    failures: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            desk.edit(f"line {number};", f"done {number};")
-        except WorkspaceError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert path.read_text() == "".join(f"done {number};\n" for number in range(20))
-
-
-def test_the_mode_is_kept(desk: Desk) -> None:
-    path = desk.put(b"#!/bin/sh\necho a\n")
-    path.chmod(0o2755)
-    desk.edit("echo a", "echo b")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o2755
-    assert os.access(path, os.X_OK)
 
 
 def test_a_read_only_file_is_refused(desk: Desk) -> None:

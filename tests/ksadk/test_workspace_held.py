@@ -1,4 +1,4 @@
-"""What is checked is what is used: a directory that becomes a link in between leads nowhere."""
+"""Directories that are held open, on file systems that cannot do everything and for users who may not."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import os
 import shutil
 import stat
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ksadk.workspace import files, listing
 from ksadk.workspace.held import held
-from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.paths import WorkspaceError, locate
 from ksadk.workspace.searching import Query, search
 
 NOBODY = 65_534
@@ -30,88 +27,12 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-# A directory is swapped
-
-
 def test_no_link_on_the_way_is_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (root / "a").symlink_to(tmp_path / "outside")
     with pytest.raises(NotADirectoryError), held(root, root / "a/b", make=True):
         pass
     assert list((tmp_path / "outside").iterdir()) == []
-
-
-def test_a_directory_swapped_for_a_link_leads_nothing_outside(root: Path, tmp_path: Path) -> None:
-    assert _escapes(root, tmp_path / "outside", _as_tools_do, seconds=2) == []
-
-
-def test_the_race_is_one_that_opening_by_path_loses(root: Path, tmp_path: Path) -> None:
-    escaped = _escapes(root, tmp_path / "outside", _by_path, seconds=20)
-    assert escaped
-
-
-def _as_tools_do(place: Place) -> bytes:
-    with suppress(WorkspaceError):
-        files.replace(place, b"written")
-    data = b""
-    with suppress(WorkspaceError):
-        data, _ = files.read_bytes(place)
-    with suppress(WorkspaceError):
-        files.remove(place)
-    return data
-
-
-def _by_path(place: Place) -> bytes:
-    with suppress(OSError):
-        descriptor = os.open(place.real, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
-        os.write(descriptor, b"written")
-        os.close(descriptor)
-    return b""
-
-
-def _escapes(root: Path, outside: Path, change: Callable[[Place], bytes], seconds: float) -> list[str]:
-    """What a change did outside while a directory and a link to there took turns in its path."""
-    outside.mkdir()
-    (outside / "f").write_bytes(b"outside")
-    (root / "d").mkdir()
-    (root / "d/f").write_bytes(b"inside")
-    deadline = time.monotonic() + seconds
-    with _swapping(root / "d", outside):
-        while time.monotonic() < deadline:
-            with suppress(WorkspaceError):
-                if change(locate(root, "d/f")) == b"outside":
-                    return ["read"]
-            if [path.name for path in outside.iterdir()] != ["f"]:
-                return ["made or deleted"]
-            if (outside / "f").read_bytes() != b"outside":
-                return ["written"]
-    return []
-
-
-@contextmanager
-def _swapping(directory: Path, outside: Path) -> Iterator[None]:
-    stop = threading.Event()
-    aside = directory.with_name("aside")
-
-    def swap() -> None:
-        while not stop.is_set():
-            with suppress(OSError):
-                directory.rename(aside)
-                directory.symlink_to(outside)
-            with suppress(OSError):
-                directory.unlink()
-            with suppress(OSError):
-                if directory.exists():  # made anew in the gap
-                    shutil.rmtree(directory)
-                aside.rename(directory)
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 # A file system that cannot do everything

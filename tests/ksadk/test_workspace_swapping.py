@@ -383,18 +383,3 @@ def test_what_is_no_file_is_not_even_opened(
     assert code_of(files.replace, locate(root, "special"), b"x", in_place=True) == "not_a_regular_file"
     assert "special" not in opened
     assert writing.delete(root, states, "special")["deleted"] == "special"
-
-
-def test_a_file_that_comes_back_with_its_old_size_and_time_is_not_what_was_read(
-    root: Path, states: ReadStates
-) -> None:
-    reading.read(root, states, "f")
-    times = (root / "f").stat()
-    (root / "f").write_bytes(b"OLD\n")
-    os.utime(root / "f", ns=(times.st_atime_ns, times.st_mtime_ns))
-    change = editing.Edit("OLD", "new")
-    assert code_of(editing.edit, root, states, "f", change) == "file_modified_since_read"
-    os.utime(root / "f")
-    reading.read(root, states, "f")
-    os.utime(root / "f")
-    assert editing.edit(root, states, "f", change)["ok"] is True

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from ksadk.errors import CODES
 from ksadk.runtime_context import (
     PlatformInvocationContext,
     platform_invocation_scope,
@@ -195,55 +192,3 @@ def test_the_schemas_of_lists_are_exact() -> None:
     assert edits["items"]["additionalProperties"] is False
     files = find("write_workspace_files").parameters.json_schema["properties"]["files"]
     assert files["items"]["required"] == ["path", "content"]
-
-
-WORDS = (
-    "f d d/x link out fifo . .. / f/x .git .agentengine/x * **/* [ ( (a+)+ \\ auto python json name size 中"
-)
-HOSTILE = st.sampled_from([*WORDS.split(), "", "a\0b", "x" * 300, "\ud800"]) | st.text(max_size=8)
-VALUES = st.one_of(HOSTILE, st.integers(-3, 10**12), st.booleans(), st.none(), st.lists(HOSTILE, max_size=2))
-ITEMS = st.lists(
-    st.one_of(
-        HOSTILE,
-        st.dictionaries(
-            st.sampled_from(["path", "content", "old_text", "new_text", "expected_replacements", "x"]),
-            VALUES,
-            max_size=4,
-        ),
-    ),
-    max_size=3,
-)
-BY_NAME = {
-    "path": HOSTILE, "content": HOSTILE, "old_text": HOSTILE, "new_text": HOSTILE, "query": HOSTILE,
-    "glob": st.none() | HOSTILE, "language": HOSTILE, "sort_by": HOSTILE, "files": ITEMS, "edits": ITEMS,
-}  # fmt: skip
-
-
-@pytest.fixture
-def furnished(tmp_path: Path) -> Path:
-    root = tmp_path / "furnished"
-    (root / "d").mkdir(parents=True)
-    (root / "f").write_bytes(b"a\r\nb\xc3\xa9\n")
-    (root / "link").symlink_to("f")
-    (root / "out").symlink_to("/etc/hostname")
-    os.mkfifo(root / "fifo")
-    return root
-
-
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_any_input_gives_a_result_with_a_known_code(name: str, furnished: Path, data: st.DataObject) -> None:
-    parameters = find(name).parameters.signature.parameters
-    arguments = {
-        key: data.draw(BY_NAME.get(key, VALUES) if data.draw(st.integers(0, 5)) else VALUES, label=key)
-        for key, parameter in parameters.items()
-        if parameter.default is parameter.empty or data.draw(st.booleans())
-    }
-    with workspace_root_scope(furnished):
-        w.read_workspace_file("f")
-        result = getattr(w, name)(**arguments)
-    assert result["ok"] in (True, False)
-    if not result["ok"]:
-        assert result["error_type"] in CODES
-        assert result["error_message"]
