@@ -73,11 +73,11 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     shown = _from_root(root, path)
     entry = _entry(root, shown)
     place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
-    own = own_directories(root)
+    own = [str(directory) for directory in own_directories(root)]
     if (
         is_private(shown)
         or is_private(place.relative)
-        or any(path.is_relative_to(directory) for path in (place.real, entry) for directory in own)
+        or any(_is_in(path, directory) for path in {str(place.real), str(entry)} for directory in own)
     ):
         raise WorkspaceError(
             f"{path} is private to the program, and closed to workspace tools", code="protected_path",
@@ -128,12 +128,13 @@ def check_writable_place(place: Place) -> None:
 
 def check_written_together(places: Iterable[Place]) -> None:
     """Raise `protected_path` if files, none of which does so alone, would make a directory one of git's."""
-    made = {path for place in places for path in (place.real, *place.real.parents)}
+    made = {str(path) for place in places for path in (place.real, *place.real.parents)}
     for path in made:
-        if path.name in _GIT_MARKS and _is_git_directory(path.parent, path.name, made):
+        directory, name = os.path.split(path)
+        if name in _GIT_MARKS and _is_git_directory(directory, name, made):
             raise WorkspaceError(
-                f"these files would make {path.parent} a directory of git, which decides what programs run",
-                code="protected_path", hint="Write them yourself if you mean to.", path=str(path.parent),
+                f"these files would make {directory} a directory of git, which decides what programs run",
+                code="protected_path", hint="Write them yourself if you mean to.", path=directory,
             )  # fmt: skip
 
 
@@ -300,20 +301,24 @@ _GIT_MARKS = ("HEAD", "commondir", "objects", "refs")
 
 def _is_gits(path: Path) -> bool:
     """Whether a path is inside a directory of git, above the root too, or would complete one."""
-    parts = path.parts
-    return any(part.casefold() == GIT for part in parts) or any(
-        _is_git_directory(Path(*parts[:count]), parts[count]) for count in range(1, len(parts))
-    )
+    directory, *names = path.parts
+    if any(name.casefold() == GIT for name in names):
+        return True
+    for name in names:
+        if _is_git_directory(directory, name):
+            return True
+        directory = _join(directory, name)
+    return False
 
 
-def _is_git_directory(directory: Path, name: str, made: Set[Path] = frozenset()) -> bool:
+def _is_git_directory(directory: str, name: str, made: Set[str] = frozenset()) -> bool:
     """Whether git takes a directory for one of its own once `name`, and what is in `made`, is in it.
 
     git looks for HEAD, objects and refs; the last two may be where a file commondir says.
     """
 
     def there(mark: str) -> bool:
-        path = directory / mark
+        path = _join(directory, mark)
         return mark.casefold() == name.casefold() or path in made or os.path.lexists(path)
 
     return there("HEAD") and (there("commondir") or (there("objects") and there("refs")))
@@ -322,7 +327,12 @@ def _is_git_directory(directory: Path, name: str, made: Set[Path] = frozenset())
 def _is_led_to(root: Path, path: Path) -> bool:
     """Whether a protected name in the root is a link that leads to a path, or by way of it."""
     for name in (*PROTECTED_IN_ROOT, GIT, PRIVATE):
-        link = root / name
+        first = _join(str(root), name)
+        if not os.path.islink(first):  # noqa: PTH114  # as in _join
+            if _is_in(str(path), first):
+                return True
+            continue
+        link = Path(first)
         for _ in range(_MAX_LINKS):
             if path == link:
                 return True
@@ -330,9 +340,18 @@ def _is_led_to(root: Path, path: Path) -> bool:
                 break
             target = link.parent / link.readlink()
             link = Path(os.path.realpath(target.parent)) / target.name
-        if path.is_relative_to(link):
+        if path.is_relative_to(os.path.realpath(first)):
             return True
     return False
+
+
+def _join(directory: str, name: str) -> str:
+    return os.path.join(directory, name)  # noqa: PTH118  # a Path for each takes many times as long
+
+
+def _is_in(path: str, directory: str) -> bool:
+    """Whether an absolute path without links is that of a directory or of something in it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _folded(shown: str) -> tuple[str, ...]:
