@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ksadk.a2a.project import Project
     from ksadk.a2a.server import ServerOptions
     from ksadk.a2a.stores.base import Paused
-    from ksadk.toolsets.served import GatewayApprovals
 
 DEFAULT_DSN = "sqlite+aiosqlite:///.agentengine/a2a_tasks.db"
 DEFAULT_PORT = 8081
@@ -251,7 +250,7 @@ async def _serve(
         open_stores(dsn, directory=agent.path, durability="full" if durability == "full" else "normal"),
         options,
         approvals=approvals,
-        on_approval=_Prompts(approvals).add if approve_here else _say_how_to_approve,
+        on_approval=_Prompts().add if approve_here else _say_how_to_approve,
     )
     await serve_until_signal(server, listening, lambda: _say_ready(server.card, base))
 
@@ -297,10 +296,10 @@ def _say_how_to_approve(paused: "Paused") -> None:
 
 
 class _Prompts:
-    """Puts one request after another to the person at this terminal, in a thread of their own."""
+    """Puts one request after another to the person at this terminal, each in a process of its own: a prompt
+    takes the terminal's signals, which a thread cannot."""
 
-    def __init__(self, approvals: "GatewayApprovals") -> None:
-        self._approvals = approvals
+    def __init__(self) -> None:
         self._waiting: SimpleQueue[str] = SimpleQueue()
         threading.Thread(target=self._ask, daemon=True).start()
 
@@ -309,11 +308,9 @@ class _Prompts:
         self._waiting.put(paused.request_id)
 
     def _ask(self) -> None:
-        from agentengine_cli.approvals import answer_here
+        import subprocess
 
         while True:
             request_id = self._waiting.get()
-            try:
-                answer_here(self._approvals.gateway, request_id)
-            except KsadkError as error:  # it was answered elsewhere, or has expired; others may follow
-                output.say_error(error.message, error.hint)
+            command = [sys.executable, "-m", "agentengine_cli", "approvals", "approve", request_id]
+            subprocess.run(command, stdout=sys.stderr, check=False)  # it says itself what went wrong
