@@ -18,6 +18,7 @@ from ksadk.runtime_context import (
 from ksadk.tools.registry import Plan, find
 from ksadk.toolsets import workspace as w
 from ksadk.toolsets import workspace_state
+from ksadk.workspace.files import MAX_TEXT_BYTES
 
 NAMES = [
     "workspace_status", "list_workspace_files", "read_workspace_file", "write_workspace_file",
@@ -144,6 +145,25 @@ def test_the_digest_of_a_plan_follows_the_bytes_and_the_place(
     if name != "delete_workspace_file":
         path.unlink()
         assert digest() != first
+
+
+def test_the_digest_of_a_plan_follows_what_is_not_read_by_its_state() -> None:
+    root = w.workspace_root()
+    (root / "large").write_bytes(b"x" * (MAX_TEXT_BYTES + 1))
+    (root / "link").symlink_to("large")
+    os.mkfifo(root / "fifo")
+    planned = [
+        ("large", "delete_workspace_file", {"path": "large"}),
+        ("large", "write_workspace_file", {"path": "link", "content": ""}),
+        ("fifo", "delete_workspace_file", {"path": "fifo"}),
+    ]
+    for seconds, (changed, name, arguments) in enumerate(planned):
+        first = plan(name, **arguments).content_digest
+        assert plan(name, **arguments).content_digest == first
+        os.utime(root / changed, (1, seconds))
+        assert plan(name, **arguments).content_digest != first
+    link = plan("delete_workspace_file", path="link")
+    assert link.summary == "Delete the link link, not what it leads to (large)"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -22,19 +23,21 @@ NOT_ATOMIC = "written through, not in one step: a crash may leave a mixture of o
 def write(root: Path, path: str, content: str, overwrite: bool, encoding: str | None, in_place: bool) -> Plan:
     """The plan of `write_workspace_file`; raises as the call would."""
     planned = writing.prepare(root, path, content, overwrite, encoding, in_place)
-    verb = "Replace" if planned.exists else "Create"
+    diff = _diff(planned)
+    verb = "Create" if planned.replaced is None else "Replace"
     summary = f"{verb} {planned.place.shown} ({len(planned.after):,} bytes)"
-    details = [*_unseen(planned), *_encoding(planned.encoding), *_not_atomic(planned.in_place)]
-    return _plan(root, summary, [_touched(planned)], _diff(planned), details)
+    details = [*_unseen(planned, diff), *_encoding(planned.encoding), *_not_atomic(planned.in_place)]
+    return _plan(root, summary, [_touched(planned)], diff, details)
 
 
 def write_all(root: Path, files: object, overwrite: bool) -> Plan:
     """The plan of `write_workspace_files`; raises as the call would."""
     planned = writing.prepare_all(root, files, overwrite)
-    made = sum(not item.exists for item in planned)
+    diffs = [_diff(item) for item in planned]
+    made = sum(item.replaced is None for item in planned)
     summary = f"Write {len(planned)} files: {made} new, {len(planned) - made} replaced"
-    details = [detail for item in planned for detail in _unseen(item)]
-    return _plan(root, summary, map(_touched, planned), "".join(map(_diff, planned)), details)
+    details = [detail for item in zip(planned, diffs, strict=True) for detail in _unseen(*item)]
+    return _plan(root, summary, map(_touched, planned), "".join(diffs), details)
 
 
 def edit(
@@ -58,13 +61,12 @@ def edit(
 
 def delete(root: Path, path: str) -> Plan:
     """The plan of `delete_workspace_file`; raises as the call would."""
-    place, kind, size = writing.what_goes(root, path)
+    place, (kind, state, target) = writing.what_goes(root, path)
     content: bytes | None = None
     if kind == "file":
-        summary = f"Delete the file {place.shown} ({size:,} bytes)"
-        content = _content(place)
+        summary = f"Delete the file {place.shown} ({state.st_size:,} bytes)"
+        content = _content(place, state)
     elif kind == "symlink":
-        target = str(place.entry.readlink())
         summary = f"Delete the link {place.shown}, not what it leads to ({target})"
         content = target.encode("utf-8", "surrogateescape")
     else:
@@ -114,12 +116,12 @@ def _diff(planned: writing.Write) -> str:
     return unified(before.text, Change.between(before.text, after.text), planned.place.shown)
 
 
-def _unseen(planned: writing.Write) -> list[tuple[str, str]]:
+def _unseen(planned: writing.Write, diff: str) -> list[tuple[str, str]]:
     """What the diff does not show."""
     shown = planned.place.shown
-    if planned.exists and planned.before is None:
+    if planned.replaced is not None and planned.before is None:
         return [("replaces", f"{shown}: a large file")]
-    if planned.before and not _diff(planned) and planned.before != planned.after:
+    if planned.before and not diff and planned.before != planned.after:
         return [("replaces", f"{shown}: {len(planned.before):,} bytes that are not shown")]
     if planned.before == planned.after:
         return [("unchanged", shown)]
@@ -135,15 +137,14 @@ def _not_atomic(in_place: bool) -> list[tuple[str, str]]:
 
 
 def _touched(planned: writing.Write) -> tuple[Place, bytes | None]:
-    if planned.exists and planned.before is None:
-        return planned.place, _content(planned.place)
+    if planned.replaced is not None and planned.before is None:
+        return planned.place, _content(planned.place, planned.replaced)
     return planned.place, planned.before
 
 
-def _content(place: Place) -> bytes:
-    """The bytes of a file that would go; of one that is large or no regular file, its state."""
+def _content(place: Place, state: os.stat_result) -> bytes:
+    """The bytes of a file that would go; of one that is large or cannot be read, its state."""
     try:
         return read_bytes(place, writing.MAX_WRITE_BYTES)[0]
     except WorkspaceError:
-        state = place.entry.lstat()
         return f"{state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns}".encode()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from ksadk.workspace.held import held, held_as_far, may_write, opened, read_up_to, state_of, sync
 from ksadk.workspace.paths import (
@@ -29,6 +30,15 @@ from ksadk.workspace.swapping import already_exists, put, write_through
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 LOCK_SECONDS = 10.0
+
+
+class Removable(NamedTuple):
+    """A directory entry that can be deleted: `kind` is `file`, `symlink` or `directory`."""
+
+    kind: str
+    state: os.stat_result
+    target: str = ""
+    """What a link says that it leads to."""
 
 
 def read_bytes(place: Place, limit: int = MAX_TEXT_BYTES) -> tuple[bytes, os.stat_result]:
@@ -113,7 +123,7 @@ def replace(
 def remove(place: Place) -> str:
     """Delete a file, a link (not what it leads to) or an empty directory; says which of them it was."""
     with _deleting(place) as parent:
-        kind, _ = _removable(parent, place)
+        kind = _removable(parent, place).kind
         if kind == "directory":
             os.rmdir(place.entry.name, dir_fd=parent)
         else:
@@ -122,8 +132,8 @@ def remove(place: Place) -> str:
     return kind
 
 
-def removable(place: Place) -> tuple[str, os.stat_result]:
-    """What `remove` would delete (`file`, `symlink` or `directory`), and its state. Raises as it would."""
+def removable(place: Place) -> Removable:
+    """What `remove` would delete. Raises as it would."""
     with _deleting(place) as parent:
         return _removable(parent, place)
 
@@ -137,12 +147,12 @@ def _deleting(place: Place) -> Iterator[int]:
         yield parent
 
 
-def _removable(parent: int, place: Place) -> tuple[str, os.stat_result]:
+def _removable(parent: int, place: Place) -> Removable:
     state = os.stat(place.entry.name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISLNK(state.st_mode):
-        return "symlink", state
+        return Removable("symlink", state, os.readlink(place.entry.name, dir_fd=parent))
     if not stat.S_ISDIR(state.st_mode):
-        return "file", state
+        return Removable("file", state)
     with opened(parent, place.entry.name, os.O_RDONLY | os.O_DIRECTORY) as directory:
         count = len(os.listdir(directory))  # noqa: PTH208  # of a descriptor
     if count:
@@ -150,7 +160,7 @@ def _removable(parent: int, place: Place) -> tuple[str, os.stat_result]:
             f"the directory {place.shown} is not empty ({count} entries)", code="directory_not_empty",
             hint="Delete what is in it first.", path=place.shown, entry_count=count,
         )  # fmt: skip
-    return "directory", state
+    return Removable("directory", state)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from ksadk.workspace import charsets
 from ksadk.workspace.files import (
     MAX_TEXT_BYTES,
+    Removable,
     check_parent,
     current_state,
     locked,
@@ -32,13 +34,13 @@ MAX_WRITE_BYTES = MAX_TEXT_BYTES
 
 @dataclass(frozen=True)
 class Write:
-    """A file to be written, checked: `before` is what it replaces, or None where there is nothing (or
-    something too large to compare)."""
+    """A file to be written, checked: `replaced` and `before` are the state and the bytes of what it replaces;
+    None where there is nothing, and no bytes of what is too large to compare."""
 
     place: Place
+    replaced: os.stat_result | None
     before: bytes | None
     after: bytes
-    exists: bool
     encoding: str
     in_place: bool = False
 
@@ -68,11 +70,11 @@ def prepare(
     state = current_state(place, in_place=in_place or not overwrite)
     if state is None:
         check_parent(place)
-        return Write(place, None, data, exists=False, encoding=charset.name)
+        return Write(place, None, None, data, charset.name)
     if not overwrite:
         raise already_exists(place)
     before = read_bytes(place, MAX_WRITE_BYTES)[0] if state.st_size <= MAX_WRITE_BYTES else None
-    return Write(place, before, data, exists=True, encoding=charset.name, in_place=in_place)
+    return Write(place, state, before, data, charset.name, in_place)
 
 
 def prepare_all(root: Path, items: object, overwrite: bool) -> list[Write]:
@@ -132,7 +134,7 @@ def write_file(
         "absolute_path": str(write.place.real),
         "encoding": write.encoding,
         "size": len(write.after),
-        "created": not write.exists,
+        "created": write.replaced is None,
     }
     return reported([write.place], result | ({"atomic": False} if write.in_place else {}))
 
@@ -164,17 +166,17 @@ def delete(root: Path, states: ReadStates, path: str) -> dict[str, Any]:
     return {"ok": True, "deleted": place.shown, "type": kind}
 
 
-def what_goes(root: Path, path: str) -> tuple[Place, str, int]:
-    """What `delete` would remove: the place, `file`, `symlink` or `directory`, and its size in bytes."""
+def what_goes(root: Path, path: str) -> tuple[Place, Removable]:
+    """What `delete` would remove, and where."""
     place = locate(root, path, follow=False)
-    kind, state = removable(place)
-    return place, kind, state.st_size if kind == "file" else 0
+    return place, removable(place)
 
 
 def _commit(states: ReadStates, write: Write) -> None:
     state = replace(
-        write.place, write.after, before=write.before, in_place=write.in_place, create_only=not write.exists
-    )
+        write.place, write.after, before=write.before, in_place=write.in_place,
+        create_only=write.replaced is None,
+    )  # fmt: skip
     stamp_written(states, write.place, Content(write.after), state)
 
 
