@@ -174,8 +174,8 @@ _agentengine_table() {
         values='--output=words:text,json -o=words:text,json'
         ;;
     'approvals rules add')
-        options='--reason --expires --project --match --not-match --json --output -o --help'
-        values='--reason=none --expires=none --project=directory --match=none --not-match=none --output=words:text,json -o=words:text,json'
+        options='--argv --exact --reason --expires --project --match --not-match --json --output -o --help'
+        values='--argv=none --reason=none --expires=none --project=directory --match=none --not-match=none --output=words:text,json -o=words:text,json'
         arguments='words:deny,ask,allow tools arguments...'
         ;;
     'approvals rules test')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +56,10 @@ def add(
         list[str] | None,
         typer.Argument(metavar="[KEY=CONDITION]...", help="What an argument must be; {regex: ...} and such."),
     ] = None,
+    argv: Annotated[
+        str, typer.Option("--argv", metavar="WORDS", help="What a shell command begins with: 'git log'.")
+    ] = "",
+    exact: Annotated[bool, typer.Option("--exact", help="With --argv: these words and no others.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Words for whoever is refused.")] = "",
     expires: Annotated[
         str, typer.Option("--expires", metavar="DATE", help="A date, or an RFC 3339 time.")
@@ -74,6 +79,7 @@ def add(
     \b
     Examples:
       agentengine approvals rules add deny run_command --reason "no shell here"
+      agentengine approvals rules add allow run_command --argv 'git log'
       agentengine approvals rules add allow edit_workspace_file 'path=docs/**' \\
         --match 'edit_workspace_file path=docs/a.md' --not-match 'edit_workspace_file path=setup.py'
     """
@@ -85,6 +91,8 @@ def add(
     if verdict == "allow":
         need_a_person("saving a rule that allows")
     written: dict[str, Any] = {verdict: tool}
+    if argv or exact:
+        written["argv"] = {"equals": _words(argv)} if exact else _words(argv)
     if where:
         written["where"] = dict(map(_condition, where))
     options = {
@@ -191,6 +199,7 @@ def document(entry: Entry, index: int, *, trusted: bool) -> dict[str, Any]:
         "index": index,
         "verdict": entry.verdict or "",
         "tool": entry.tool,
+        "argv": entry.argv if isinstance(entry.argv, dict) else {"begins": entry.argv} if entry.argv else {},
         "where": dict(entry.where),
         "reason": entry.reason,
         "expires": entry.expires,
@@ -271,7 +280,7 @@ def _written(rule: Rule) -> str:
     entry = next((entry for entry, _ in _entries()[0] if entry.rule == rule), None)
     if entry is None or entry.verdict is None:
         return ""
-    more = {key: getattr(entry, key) for key in ("where", "reason", "expires", "project")}
+    more = {key: getattr(entry, key) for key in ("argv", "where", "reason", "expires", "project")}
     return rule_text({entry.verdict: entry.tool} | {key: value for key, value in more.items() if value})
 
 
@@ -311,6 +320,13 @@ def _condition(item: str) -> tuple[str, Any]:
     return key, value if key in ("path", "url") else typed_value(value, {})
 
 
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}", param_hint="--argv") from error
+
+
 def _directory(text: str) -> str:
     if text and not os.path.isdir(os.path.expanduser(text)):  # noqa: PTH111, PTH112
         raise typer.BadParameter(f"{text} is not a directory", param_hint="--project")
@@ -341,7 +357,8 @@ def _table(rules: list[dict[str, Any]]) -> str:
 
 
 def _conditions(rule: Mapping[str, Any]) -> str:
-    parts = [
+    parts = [f"argv {kind} {json.dumps(words, ensure_ascii=False)}" for kind, words in rule["argv"].items()]
+    parts += [
         f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for key, value in rule["where"].items()
     ]

@@ -107,7 +107,8 @@ def _as_text(offered: Offer) -> str:
         if entry.problem:
             lines.append(f"  line {entry.line}: a rule that cannot be used: {entry.problem}")
             continue
-        written = {entry.verdict or "": entry.tool, "where": entry.where, "expires": entry.expires}
+        written = {entry.verdict or "": entry.tool, "argv": entry.argv, "where": entry.where}
+        written |= {"expires": entry.expires}
         text = rule_text({key: value for key, value in written.items() if value})
         already = "" if entry.verdict == "allow" else ", which holds already"
         lines += [f"  line {entry.line}{already}:", *(f"    {line}" for line in text.splitlines())]

@@ -75,6 +75,23 @@ def test_every_option_of_a_rule_is_saved(command: Command, person: None) -> None
     assert rule["project"] == str(Path.cwd())
 
 
+def test_a_rule_on_the_words_of_a_command_is_saved_shown_and_removed(command: Command, person: None) -> None:
+    saved = command(*RULES, "add", "allow", "run_command", "--argv", "git 'log'", "--json")
+    assert saved.json["rule"]["argv"] == {"begins": ["git", "log"]}
+    exact = command(*RULES, "add", "allow", "run_command", "--argv", "git push", "--exact", "--json")
+    assert exact.json["rule"]["argv"] == {"equals": ["git", "push"]}
+    assert (
+        command(*RULES, "add", "allow", "run_command", "--argv", "git log", "--json").json["saved"] is False
+    )
+    assert 'argv begins ["git", "log"]' in command(*RULES, "list").stdout
+    told = command(*RULES, "test", "run_command 'command=git log; git push'")
+    assert "argv:" in told.stdout
+    assert command(*RULES, "test", "run_command 'command=git log; rm x'", "--json").json["decision"] == "none"
+    assert command(*RULES, "remove", "1", "--json").json["removed"]["argv"] == {"begins": ["git", "log"]}
+    assert command(*RULES, "add", "deny", "run_command", "--argv", "git 'log").status == 2
+    assert command(*RULES, "add", "deny", "run_command", "--exact").status == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
