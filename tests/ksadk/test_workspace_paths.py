@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ksadk.workspace import writing
 from ksadk.workspace.files import current_state
-from ksadk.workspace.paths import WorkspaceError, check_writable_place, clean, is_protected, locate
+from ksadk.workspace.paths import WorkspaceError, clean, locate
+from ksadk.workspace.protected import check_writable_place, is_protected
 from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.tree import Walk
 
@@ -66,6 +69,33 @@ def test_no_path_leads_out_of_the_root(path: str) -> None:
         return
     assert not shown.startswith("/")
     assert ".." not in shown.split("/")
+
+
+NAMES = st.sampled_from(["a", "b", "c", "missing"])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+TARGETS = st.sampled_from([".", "..", "../..", "../../outside", "/", "a", "a/b", "../b", "c", "loop"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(links=st.dictionaries(PATHS, TARGETS, max_size=4), files=st.sets(PATHS, max_size=3), path=PATHS)
+def test_a_path_leads_where_the_system_says_whatever_links_are_on_the_way(
+    links: dict[str, str], files: set[str], path: str
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve() / "base/root"
+        (root / "a/b").mkdir(parents=True)
+        for name in [*links, *files]:
+            with suppress(OSError):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).symlink_to(links[name]) if name in links else (root / name).touch()
+        parent, real = (Path(os.path.realpath(end)) for end in ((root / path).parent, root / path))
+        if real.is_relative_to(root) and parent.is_relative_to(root):
+            place = locate(root, path)
+            assert (place.real, place.entry) == (real, parent / Path(path).name)
+        else:
+            with pytest.raises(WorkspaceError) as caught:
+                locate(root, path)
+            assert caught.value.code == "path_outside_workspace"
 
 
 def test_a_link_is_followed_inside_and_refused_when_it_leads_out(tmp_path: Path) -> None:

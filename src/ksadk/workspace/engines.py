@@ -18,8 +18,9 @@ from typing import Literal, Protocol
 
 from ksadk.workspace.directories import Directories, Names
 from ksadk.workspace.globs import Glob
-from ksadk.workspace.paths import GIT, PRIVATE, WorkspaceError
+from ksadk.workspace.paths import PRIVATE, WorkspaceError
 from ksadk.workspace.patterns import Pattern
+from ksadk.workspace.protected import GIT
 from ksadk.workspace.tree import OutOfTime, Sieve, Walk, checking, scope_above
 
 _OF_SECONDS = 0.8

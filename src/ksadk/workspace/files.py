@@ -21,11 +21,11 @@ from ksadk.workspace.paths import (
     Place,
     WorkspaceError,
     check_regular,
-    check_writable_place,
     directory_error,
     modified,
     os_errors,
 )
+from ksadk.workspace.protected import check_writable_place
 from ksadk.workspace.swapping import already_exists, put, write_through
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Where a workspace path leads, and which places no tool may touch."""
+"""Where a workspace path leads, and which places no tool may even see."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import posixpath
 import stat
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,18 +19,11 @@ from ksadk.settings import Settings
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
 
-_MAX_LINKS = 40
-"""In a chain of links; Linux follows no more."""
-
 PRIVATE = ".agentengine"
 """A directory that tools may neither write nor read nor see, at any depth."""
 
 _OF_SESSIONS = ("accounts", "reads", "tool-results")
 """What the directory of sessions holds beside the usual root."""
-
-GIT = ".git"
-PROTECTED_IN_ROOT = frozenset({"agentengine.yaml", "ksadk.yaml"})
-"""Files that tools may not write; nor anything of git's: these places decide what other programs run."""
 
 
 class WorkspaceError(KsadkError, ValueError):
@@ -71,13 +64,17 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     `path_outside_workspace`; `protected_path` for a place that tools may not even read.
     """
     shown = _from_root(root, path)
-    entry = _entry(root, shown)
-    place = Place(root, shown, _inside(root, shown, root / shown) if follow else entry, entry)
-    own = [str(directory) for directory in own_directories(root)]
+    look = _Look(root)
+    entry = _entry(look, root, shown)
+    place = Place(root, shown, _inside(look, root, shown, str(entry)) if follow else entry, entry)
     if (
         is_private(shown)
         or is_private(place.relative)
-        or any(_is_in(path, directory) for path in {str(place.real), str(entry)} for directory in own)
+        or any(
+            is_in(path, directory)
+            for directory in _own_directories(look, root)
+            for path in {str(place.real), str(entry)}
+        )
     ):
         raise WorkspaceError(
             f"{path} is private to the program, and closed to workspace tools", code="protected_path",
@@ -109,35 +106,6 @@ def clean(path: str) -> str:
     return shown
 
 
-def check_writable_place(place: Place) -> None:
-    """Raise `protected_path` if the path, or the file that it leads to, is one that tools may not change.
-
-    Protected are the names of `is_protected`, what those in the root lead to where they are links, and what
-    is in a directory of git under another name (a bare repository), or would make a directory one.
-    """
-    name = next(filter(is_protected, (place.shown, place.relative, relative_to(place.root, place.entry))), "")
-    if not name and not any(
-        _is_gits(path) or _is_led_to(place.root, path) for path in {place.real, place.entry}
-    ):
-        return
-    raise WorkspaceError(
-        f"{name or place.shown} is protected: it decides what other programs run", code="protected_path",
-        hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
-    )  # fmt: skip
-
-
-def check_written_together(places: Iterable[Place]) -> None:
-    """Raise `protected_path` if files, none of which does so alone, would make a directory one of git's."""
-    made = {str(path) for place in places for path in (place.real, *place.real.parents)}
-    for path in made:
-        directory, name = os.path.split(path)
-        if name in _GIT_MARKS and _is_git_directory(directory, name, made):
-            raise WorkspaceError(
-                f"these files would make {directory} a directory of git, which decides what programs run",
-                code="protected_path", hint="Write them yourself if you mean to.", path=directory,
-            )  # fmt: skip
-
-
 def check_regular(state: os.stat_result, shown: str) -> None:
     """Raise `is_a_directory`, `not_a_regular_file`, or for a link, which did not lead on, `link_loop`."""
     if stat.S_ISLNK(state.st_mode):
@@ -164,38 +132,25 @@ def modified(place: Place) -> WorkspaceError:
     )  # fmt: skip
 
 
-def _links_in(directory: Path) -> list[Path]:
-    """Links among the program's own files, which may be kept somewhere else: in a collection, say."""
-    try:
-        with os.scandir(directory) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_symlink()]
-    except OSError:
-        return []
-
-
-def own_directories(root: Path) -> tuple[Path, ...]:
-    """Where this program keeps approvals, rules and sessions: closed to its tools in any workspace."""
-    settings = Settings.from_env()
-    own = [settings.state_dir(), settings.config_dir(), root / PRIVATE]
-    own += [link for directory in own[:2] for link in _links_in(directory)]
-    if settings.ui_dir is not None:
-        sessions = Path(os.path.realpath(settings.ui_dir))
-        if sessions == root:
-            own += [sessions / name for name in _OF_SESSIONS]
-        elif not root.is_relative_to(sessions):  # as the usual root is
-            own.append(sessions)
-    return tuple(Path(os.path.realpath(path)) for path in own)
-
-
-def is_protected(shown: str) -> bool:
-    """Whether a path from the root is protected by its name, in any mix of capitals."""
-    parts = _folded(shown)
-    return PRIVATE in parts or GIT in parts or parts[0] in PROTECTED_IN_ROOT
+def closed_to_tools(root: Path) -> frozenset[str]:
+    """The program's own directories in a workspace, by their paths from the root."""
+    own = _own_directories(_Look(root), root)
+    return frozenset(relative_to(root, Path(path)) for path in own if is_in(path, str(root)))
 
 
 def is_private(shown: str) -> bool:
     """Whether a path from the root is inside a directory that tools may not see."""
-    return PRIVATE in _folded(shown)
+    return PRIVATE in folded(shown)
+
+
+def is_in(path: str, directory: str) -> bool:
+    """Whether an absolute path without links is that of a directory or of something in it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def folded(shown: str) -> tuple[str, ...]:
+    """The names of a path from the root, without the difference between capitals and small letters."""
+    return tuple(part.casefold() for part in shown.split("/"))
 
 
 def relative_to(root: Path, path: Path) -> str:
@@ -263,15 +218,65 @@ def _from_root(root: Path, path: str) -> str:
     return shown
 
 
-def _inside(root: Path, shown: str, path: Path) -> Path:
+class _Look:
+    """Finds real paths, of several that begin alike, with one look at each name that is no link."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is free of links."""
+        self._plain = {"/", str(root), *map(str, root.parents)}
+
+    def real(self, path: str) -> str:
+        """The same as `os.path.realpath`."""
+        if not path.startswith("/") or "/../" in path or path.endswith("/.."):
+            return os.path.realpath(path)
+        end = 0
+        while end < len(path):
+            found = path.find("/", end + 1)
+            end = len(path) if found < 0 else found
+            if path[:end] not in self._plain:
+                try:
+                    is_link = stat.S_ISLNK(os.lstat(path[:end]).st_mode)
+                except OSError:
+                    break  # where nothing is, or nothing can be seen, no link is followed
+                if is_link:
+                    return os.path.realpath(path)
+                self._plain.add(path[:end])
+        return path
+
+
+def _own_directories(look: _Look, root: Path) -> Iterator[str]:
+    """Where this program keeps approvals, rules and sessions: closed to its tools in any workspace."""
+    settings = Settings.from_env()
+    yield look.real(str(root / PRIVATE))
+    for directory in (str(settings.state_dir()), settings.config_dir_text()):
+        yield look.real(directory)
+        yield from map(os.path.realpath, _links_in(directory))
+    if settings.ui_dir is not None:
+        sessions = look.real(str(settings.ui_dir))
+        if sessions == str(root):
+            yield from (look.real(str(root / name)) for name in _OF_SESSIONS)
+        elif not is_in(str(root), sessions):  # as the usual root is
+            yield sessions
+
+
+def _links_in(directory: str) -> list[str]:
+    """Links among the program's own files, which may be kept somewhere else: in a collection, say."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.path for entry in entries if entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def _inside(look: _Look, root: Path, shown: str, path: str) -> Path:
     with os_errors(shown):
-        real = Path(os.path.realpath(path))
-        if not real.is_relative_to(root):
+        real = look.real(path)
+        if not is_in(real, str(root)):
             raise _outside(
                 shown, f"{_link_out(root, shown)} is a link that leads outside",
                 "Links are followed only to places inside the workspace.",
             )  # fmt: skip
-    return real
+    return Path(real)
 
 
 def _link_out(root: Path, shown: str) -> str:
@@ -282,11 +287,11 @@ def _link_out(root: Path, shown: str) -> str:
     return next(out, shown)
 
 
-def _entry(root: Path, shown: str) -> Path:
+def _entry(look: _Look, root: Path, shown: str) -> Path:
     if shown == ".":
         return root
     parent, _, name = shown.rpartition("/")
-    return _inside(root, shown, root / parent) / name
+    return _inside(look, root, shown, str(root / parent)) / name
 
 
 def _outside(path: str, why: str, hint: str) -> WorkspaceError:
@@ -294,65 +299,3 @@ def _outside(path: str, why: str, hint: str) -> WorkspaceError:
         f"workspace path must stay inside the workspace root: {path}: {why}", code="path_outside_workspace",
         hint=hint, path=path,
     )  # fmt: skip
-
-
-_GIT_MARKS = ("HEAD", "commondir", "objects", "refs")
-
-
-def _is_gits(path: Path) -> bool:
-    """Whether a path is inside a directory of git, above the root too, or would complete one."""
-    directory, *names = path.parts
-    if any(name.casefold() == GIT for name in names):
-        return True
-    for name in names:
-        if _is_git_directory(directory, name):
-            return True
-        directory = _join(directory, name)
-    return False
-
-
-def _is_git_directory(directory: str, name: str, made: Set[str] = frozenset()) -> bool:
-    """Whether git takes a directory for one of its own once `name`, and what is in `made`, is in it.
-
-    git looks for HEAD, objects and refs; the last two may be where a file commondir says.
-    """
-
-    def there(mark: str) -> bool:
-        path = _join(directory, mark)
-        return mark.casefold() == name.casefold() or path in made or os.path.lexists(path)
-
-    return there("HEAD") and (there("commondir") or (there("objects") and there("refs")))
-
-
-def _is_led_to(root: Path, path: Path) -> bool:
-    """Whether a protected name in the root is a link that leads to a path, or by way of it."""
-    for name in (*PROTECTED_IN_ROOT, GIT, PRIVATE):
-        first = _join(str(root), name)
-        if not os.path.islink(first):  # noqa: PTH114  # as in _join
-            if _is_in(str(path), first):
-                return True
-            continue
-        link = Path(first)
-        for _ in range(_MAX_LINKS):
-            if path == link:
-                return True
-            if not link.is_symlink():
-                break
-            target = link.parent / link.readlink()
-            link = Path(os.path.realpath(target.parent)) / target.name
-        if path.is_relative_to(os.path.realpath(first)):
-            return True
-    return False
-
-
-def _join(directory: str, name: str) -> str:
-    return os.path.join(directory, name)  # noqa: PTH118  # a Path for each takes many times as long
-
-
-def _is_in(path: str, directory: str) -> bool:
-    """Whether an absolute path without links is that of a directory or of something in it."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def _folded(shown: str) -> tuple[str, ...]:
-    return tuple(part.casefold() for part in shown.split("/"))

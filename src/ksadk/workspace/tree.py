@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 
 from ksadk.workspace.directories import Directories, Names, names_of
 from ksadk.workspace.ignores import MAX_IGNORE_BYTES, RuleFile, Scope
-from ksadk.workspace.paths import GIT, is_private, os_errors, own_directories, relative_to
+from ksadk.workspace.paths import closed_to_tools, is_private, os_errors, relative_to
+from ksadk.workspace.protected import GIT
 
 Kind = Literal["file", "directory", "symlink", "other"]
 
@@ -56,12 +57,6 @@ def checking(deadline: float) -> Callable[[], None]:
             raise OutOfTime
 
     return check
-
-
-def closed_to_tools(root: Path) -> frozenset[str]:
-    """The program's own directories in a workspace, by their paths from the root."""
-    own = own_directories(root)
-    return frozenset(relative_to(root, path) for path in own if path.is_relative_to(root))
 
 
 @dataclass
