@@ -110,6 +110,13 @@ class Executor(AgentExecutor):
             if not output.submitted and stored is None and context.message is not None:
                 await output.submit(context.message)
             await output.end(pb.TASK_STATE_FAILED, FAILED)
+            self._forget(task_id)
+
+    def _forget(self, task_id: str) -> None:
+        live = self._live.pop(task_id, None)
+        if live is not None:
+            self._working.discard(live)
+            live.done.set()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Say that a task which does not run is CANCELED; `stop` ends one that does."""
@@ -171,6 +178,7 @@ class Executor(AgentExecutor):
             return None
         live = _Live(context, self._runner.start(await self._call(context)), output)
         self._live[context.task_id or ""] = live
+        self._working.add(live)
         if stored is None and not self._runner.messages:
             await output.submit(message)
         return live
@@ -195,6 +203,7 @@ class Executor(AgentExecutor):
             live = self._live[stored.id] = _Live(context, run, output)
         live.output = output
         live.done.clear()
+        self._working.add(live)
         await live.run.answer(answer)
         return live
 
@@ -215,7 +224,6 @@ class Executor(AgentExecutor):
     async def _work(self, context: RequestContext, live: _Live) -> None:
         """Tell what the agent says, up to where it asks or ends."""
         output, asked, waits = live.output, None, False
-        self._working.add(live)
         try:
             if live.ending is None:
                 live.begun = True
@@ -244,9 +252,9 @@ class Executor(AgentExecutor):
             await output.end(*live.ending)
         finally:
             self._working.discard(live)
-            if asked is None or output.ended:
-                self._live.pop(context.task_id or "", None)
             live.done.set()
+            if asked is None or output.ended:
+                self._forget(live.task_id)
 
     async def _over(
         self, context: RequestContext, live: _Live, asked: InputRequired | None, waits: bool

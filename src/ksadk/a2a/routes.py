@@ -78,16 +78,18 @@ def jsonrpc_routes(dispatcher: JsonRpcDispatcher, prefix: str = "") -> list[Rout
     """JSON-RPC, with and without a slash after its URL."""
 
     async def post(request: Request) -> Response:
+        request_id = None
         try:
             _check_type(request)
             body = await request.body()
             if not body.isascii():
                 body.decode()
-            if b"ListTasks" in body:
-                params = _params(await request.json())
-                _check_state(params.get("status"))
+            if b'"ListTasks"' in body:
+                call = await request.json()
+                request_id = call.get("id") if isinstance(call, dict) else None
+                _check_state(_listed_state(call))
         except A2AError as error:
-            return JSONResponse(build_error_response(None, error))
+            return JSONResponse(build_error_response(request_id, error))
         except UnicodeDecodeError:
             return JSONResponse(build_error_response(None, JSONParseError()))
         except ValueError:
@@ -98,9 +100,10 @@ def jsonrpc_routes(dispatcher: JsonRpcDispatcher, prefix: str = "") -> list[Rout
     return [Route(prefix + JSONRPC_PATH + end, post, methods=["POST"]) for end in ("", "/")]
 
 
-def _params(body: Any) -> Mapping[str, Any]:
-    params = body.get("params") if isinstance(body, dict) else None
-    return params if isinstance(params, dict) else {}
+def _listed_state(call: Any) -> Any:
+    """The state by which a JSON-RPC call wants tasks listed."""
+    params = call.get("params") if isinstance(call, dict) and call.get("method") == "ListTasks" else None
+    return params.get("status") if isinstance(params, dict) else None
 
 
 def rest_routes(dispatcher: RestDispatcher, prefix: str = "") -> list[Route]:

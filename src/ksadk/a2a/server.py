@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -99,7 +100,7 @@ class A2AServer:
         )
         message = ParseDict(self.card, pb.AgentCard())
         self._handler = Handler(self._executor, stores.tasks, message, runner)
-        self._stopping = False
+        self._draining: asyncio.Future[None] | None = None
         self._closed = False
         self.app = self._build()
 
@@ -115,7 +116,7 @@ class A2AServer:
             limits=self.options.limits,
             bearer=self.options.bearer,
             open_paths=paths,
-            is_stopping=lambda: self._stopping,
+            is_stopping=lambda: self._draining is not None,
         )
         return Starlette(
             routes=self._routes(prefixes),
@@ -184,10 +185,13 @@ class A2AServer:
             await self._handler.on_message_send(internal_message(task, {"decision": standing}), context)
 
     async def drain(self, grace: float | None = None) -> None:
-        """Let the agents at work finish, at most for `grace` seconds, and end the streams."""
-        if self._stopping:
-            return
-        self._stopping = True
+        """Let the agents at work finish, at most for `grace` seconds, and end the streams. Returns when that
+        is done, whoever asked for it first."""
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain(grace))
+        await asyncio.shield(self._draining)
+
+    async def _drain(self, grace: float | None) -> None:
         if self._watch is not None:
             await self._watch.aclose()
         at_work = await self._executor.drain(self.options.grace if grace is None else grace)
