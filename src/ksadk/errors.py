@@ -128,6 +128,9 @@ CODES: dict[str, Code] = {
     "background_not_supported": Code("usage", "A command is run to its end, never in the background."),
     "unsupported_language": Code("usage", "Code of that language is not run."),
     "SandboxError": Code("unavailable", "No sandbox is there to run in, or it failed."),
+    "environment_refused": Code(
+        "denied", "A variable that changes what programs load cannot be given to a command."
+    ),
     "url_required": Code("usage", "There is no URL to fetch."),
     "unsupported_scheme": Code("usage", "Only http and https URLs are fetched."),
     "provider_not_configured": Code("unavailable", "Nothing is configured that could answer."),
