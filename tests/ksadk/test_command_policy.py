@@ -170,7 +170,9 @@ def dangerous_lines(draw: st.DrawFn) -> str:
             shell = draw(st.sampled_from(["bash -c", "sh -c", "eval", "bash -ec", "watch"]))
             line = f"{shell} {shlex.quote(line)}"
         else:
-            line = draw(st.sampled_from(AROUND)).format(line)
+            around = draw(st.sampled_from(AROUND))
+            if "<<" not in around or "\n" not in line:  # else a part of the line would be a document's text
+                line = around.format(line)
     before, after = draw(st.sampled_from(SAFE)), draw(st.sampled_from(SAFE))
     return draw(st.sampled_from(["{1}", "{0}; {1}", "{0} && {1}", "{0}\n{1}\n{2}"])).format(
         before, line, after

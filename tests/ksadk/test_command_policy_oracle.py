@@ -38,6 +38,27 @@ def tricky_lines(seed: int) -> list[str]:
     return lines
 
 
+def mutated_lines(seed: int) -> list[str]:
+    """Everyday lines with one to three slips: tokens put in, characters left out, ends of other lines."""
+    chance = random.Random(seed)
+    everyday = [line for line in lines_of("allowed") if "/" not in line]
+    lines = []
+    while len(lines) < LINES:
+        line = chance.choice(everyday)
+        for _ in range(chance.randint(1, 3)):
+            at, other = chance.randint(0, len(line)), chance.choice(everyday)
+            line = chance.choice(
+                [
+                    line[:at] + chance.choice([*SOUP, *";&|()<>{}$`'\"\\\n\t #=![]*?\r"]) + line[at:],
+                    line[:at] + line[at + chance.randint(1, 3) :],
+                    line[:at] + other[chance.randint(0, len(other)) :],
+                ]
+            )
+        if line.strip():
+            lines.append(line)
+    return lines
+
+
 def tells_of(judged: Judgement, run: list[str]) -> bool:
     """Whether a part of the judgement is the command that bash ran, with just these words if it says so."""
     return any(
@@ -46,20 +67,24 @@ def tells_of(judged: Judgement, run: list[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", [7, 1009, 52_711])
-def test_of_an_allowed_line_bash_runs_nothing_but_what_the_policy_saw(seed: int, tmp_path: Path) -> None:
-    lines = tricky_lines(seed)
-    judged = [judge_command(line) if line.strip() else None for line in lines]
+@pytest.mark.parametrize(
+    "lines",
+    [tricky_lines(7), tricky_lines(52_711), mutated_lines(11)],
+    ids=["tricky", "tricky again", "everyday with slips"],
+)
+def test_of_an_allowed_line_bash_runs_nothing_but_what_the_policy_saw(
+    lines: list[str], tmp_path: Path
+) -> None:
+    given = [line for line in lines if line.strip()]
     hidden = []
-    allowed = dangerous = 0
-    for line, judgement, ran in zip(lines, judged, commands_run(lines, tmp_path), strict=True):
-        dangerous += any(words[0] == "zap" for words in ran)
-        if judgement is not None and judgement.decision == "allow":
+    allowed = 0
+    for line, ran in zip(given, commands_run(given, tmp_path), strict=True):
+        judged = judge_command(line)
+        if judged.decision == "allow":
             allowed += 1
-            hidden += [(line, words) for words in ran if not tells_of(judgement, words)]
+            hidden += [(line, words) for words in ran if not tells_of(judged, words)]
     assert hidden == []
     assert allowed > 100
-    assert dangerous > 100
 
 
 def naive_judgement(line: str) -> bool:

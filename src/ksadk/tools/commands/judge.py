@@ -51,6 +51,9 @@ from ksadk.tools.commands.wrappers import LAUNCHED, LAUNCHERS, WRAPPERS, read_fi
 MAX_NESTED = 5
 """Lines inside lines: bash -c inside of bash -c."""
 
+MAX_GUESSED = 100_000
+"""Characters of commands, the shortest first, that are made out in a line that is not read with certainty."""
+
 _TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
 _OF_PROJECT = re.compile(
     r"(?:\./)?(?:(?:\.venv|venv|node_modules/\.bin)(?:/bin)?/)([\w.-]+)|\./(gradlew|mvnw)"
@@ -125,7 +128,11 @@ class Judge:
         found = {shown(each) for each in likely_commands(source)}
         if script is not None:
             found.update(script.text(command) for command in script.commands)
-        for each in sorted(found):
+        work = 0
+        for each in sorted(found, key=len):
+            work += len(each)
+            if work > MAX_GUESSED:
+                return
             try:
                 part_of = read_script(each)
             except NotProven:
