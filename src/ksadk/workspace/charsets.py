@@ -17,11 +17,11 @@ _SUPPORTED = re.compile(
 the ones beside it (iso2022, hz, utf-7, HKSCS, JIS X 0213): there an edit would change bytes outside of it."""
 
 _MARKS = (
-    (b"\xff\xfe\0\0", "utf-32-le"),
-    (b"\0\0\xfe\xff", "utf-32-be"),
-    (b"\xef\xbb\xbf", UTF8),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),  # UTF-32's begins with it too, and is tried before
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _MARK_OF = {name: mark for mark, name in _MARKS}
 _MARKED = {"utf-8-sig": UTF8, "utf-16": "utf-16-le", "utf-32": "utf-32-le"}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ksadk.workspace import nearby
 from ksadk.workspace.folding import BLANKS, KINDS, fold, straight
-from ksadk.workspace.text import common_length
+from ksadk.workspace.text import common_length, position
 
 _SHOWN = 24
 _BLOCK = re.compile(r"(?s).{1,8192}[^\x00-\x7f]{0,64}")
@@ -133,12 +133,8 @@ def _first_difference(text: str, snippet: str, start: int) -> dict[str, Any]:
 
 
 def _told(text: str, spot: int, kinds: list[str], message: str) -> dict[str, Any]:
-    return {
-        "kinds": kinds,
-        "line": text.count("\n", 0, spot) + 1,
-        "column": spot - text.rfind("\n", 0, spot),
-        "message": message,
-    }
+    line, column = position(text, spot)
+    return {"kinds": kinds, "line": line, "column": column, "message": message}
 
 
 def _with_blanks(text: str, snippet: str, start: int, end: int) -> tuple[int, int]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_HOLD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from ksadk.workspace.held import HOLD, LOOK
+
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MAX_HELD = 64
 """How many levels stay open; below them only the directory asked for last."""
@@ -29,7 +29,7 @@ class Directories:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._held = [os.open(root, _HOLD)]
+        self._held = [os.open(root, HOLD)]
         self._deep: int | None = None
         self._names: Names = ()
 
@@ -55,11 +55,11 @@ class Directories:
 
     def open(self, names: Names) -> int:
         """A new descriptor of a file to read, which is not waited for if it is a FIFO. Raises `OSError`."""
-        return os.open(names[-1], _READ, dir_fd=self.hold(names[:-1]))
+        return os.open(names[-1], os.O_RDONLY | LOOK, dir_fd=self.hold(names[:-1]))
 
     def _go(self, names: Names) -> None:
         if self._deep is not None and names[:-1] == self._names:
-            self._take_deep(os.open(names[-1], _HOLD, dir_fd=self._deep), names)
+            self._take_deep(os.open(names[-1], HOLD, dir_fd=self._deep), names)
             return
         shared = 0
         for old, new in zip(self._names[:MAX_HELD], names, strict=False):
@@ -68,11 +68,11 @@ class Directories:
             shared += 1
         self._leave(shared)
         for name in names[shared:MAX_HELD]:
-            self._held.append(os.open(name, _HOLD, dir_fd=self._held[-1]))
+            self._held.append(os.open(name, HOLD, dir_fd=self._held[-1]))
             self._names = (*self._names, name)
         for depth in range(MAX_HELD, len(names)):
             above = self._held[-1] if self._deep is None else self._deep
-            self._take_deep(os.open(names[depth], _HOLD, dir_fd=above), names[: depth + 1])
+            self._take_deep(os.open(names[depth], HOLD, dir_fd=above), names[: depth + 1])
 
     def _take_deep(self, descriptor: int, names: Names) -> None:
         if self._deep is not None:

@@ -16,17 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ksadk.workspace.held import held, held_as_far, may_write, opened, read_up_to, state_of, sync
+from ksadk.workspace.held import held, may_write, opened, read_up_to, state_of, sync
 from ksadk.workspace.paths import (
     Place,
     WorkspaceError,
+    already_exists,
     check_regular,
     directory_error,
     modified,
     os_errors,
 )
 from ksadk.workspace.protected import check_writable_place
-from ksadk.workspace.swapping import already_exists, put, write_through
+from ksadk.workspace.swapping import put, write_through
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 LOCK_SECONDS = 10.0
@@ -82,7 +83,7 @@ def current_state(place: Place, *, in_place: bool = False) -> os.stat_result | N
 def check_parent(place: Place) -> None:
     """Raise `not_a_directory` where a file stands in the way of the directories that a write would make, and
     `permission_denied` where nothing may be made."""
-    with os_errors(place.shown), held_as_far(place.root, place.real.parent) as parent:
+    with os_errors(place.shown), held(place.root, place.real.parent, as_far=True) as parent:
         if not may_write(parent, "."):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

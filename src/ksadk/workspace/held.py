@@ -12,39 +12,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_HOLD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""With O_PATH a directory need not be readable to be passed through."""
+HOLD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags for a directory, which with O_PATH need not be readable to be passed through."""
+
+LOOK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Flags, beside one of access, for what may be anything: no link is followed, and no FIFO waited for."""
 
 _PART = 1 << 16
 
 
 @contextmanager
-def held(root: Path, directory: Path, *, make: bool = False) -> Iterator[int]:
+def held(root: Path, directory: Path, *, make: bool = False, as_far: bool = False) -> Iterator[int]:
     """A descriptor of `directory`, which is `root` or in it; only good as the `dir_fd` of other calls.
 
-    No link below the root is followed. With `make`, directories that are missing are made. Raises `OSError`.
+    No link below the root is followed. Directories that are missing are made with `make`; with `as_far` the
+    last one that is there is held. Raises `OSError`.
     """
-    descriptor = os.open(root, _HOLD)
-    try:
-        for name in directory.relative_to(root).parts:
-            below = _below(descriptor, name, make)
-            os.close(descriptor)
-            descriptor = below
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def held_as_far(root: Path, directory: Path) -> Iterator[int]:
-    """The same for the deepest directory that exists on the way to `directory`."""
-    descriptor = os.open(root, _HOLD)
+    descriptor = os.open(root, HOLD)
     try:
         for name in directory.relative_to(root).parts:
             try:
-                below = os.open(name, _HOLD, dir_fd=descriptor)
+                below = _below(descriptor, name, make)
             except FileNotFoundError:
-                break
+                if as_far:
+                    break
+                raise
             os.close(descriptor)
             descriptor = below
         yield descriptor
@@ -63,7 +55,7 @@ def state_of(directory: int, name: str) -> os.stat_result | None:
 @contextmanager
 def opened(directory: int, name: str, access: int = os.O_RDONLY) -> Iterator[int]:
     """A descriptor of a file in a held directory; no link is followed, and no FIFO waited for."""
-    descriptor = os.open(name, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(name, access | LOOK, dir_fd=directory)
     try:
         yield descriptor
     finally:
@@ -122,7 +114,7 @@ def sync(directory: int) -> None:
 
 def _below(directory: int, name: str, make: bool) -> int:
     try:
-        return os.open(name, _HOLD, dir_fd=directory)
+        return os.open(name, HOLD, dir_fd=directory)
     except FileNotFoundError:
         if not make:
             raise
@@ -132,4 +124,4 @@ def _below(directory: int, name: str, make: bool) -> int:
         pass  # another process was there first
     else:
         sync(directory)
-    return os.open(name, _HOLD, dir_fd=directory)
+    return os.open(name, HOLD, dir_fd=directory)

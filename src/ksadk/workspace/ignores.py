@@ -5,11 +5,10 @@ The patterns are of bytes. They are matched in linear time, whatever an ignore f
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-
-from ksadk.workspace.text import BOM
 
 KINDS = (".rgignore", ".ignore", ".gitignore")
 """The names of ignore files, the strongest first: what a `.ignore` says counts before any `.gitignore`."""
@@ -90,8 +89,8 @@ class RuleFile:
         """
         rules = []
         lines = data.split(b"\n")
-        if lines[0].startswith(BOM):  # only newer releases of ripgrep take it away: both readings hold
-            plain = lines[0].removeprefix(BOM)
+        if lines[0].startswith(BOM_UTF8):  # only newer releases of ripgrep take it away: both readings hold
+            plain = lines[0].removeprefix(BOM_UTF8)
             lines[:0] = [] if plain.startswith(b"!") else [plain]
         for line in lines:
             check()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ksadk.workspace import charsets
 from ksadk.workspace.files import read_bytes
 from ksadk.workspace.paths import WorkspaceError, locate
-from ksadk.workspace.text import Document, split_lines
+from ksadk.workspace.text import Document, position, split_lines
 
 LINT_MODEL = "built_in_lightweight"
 LANGUAGES = ("auto", "python", "json", "markdown", "text")
@@ -21,8 +21,6 @@ MAX_TRAILING_BLANKS = 20
 _BY_SUFFIX = {
     ".py": "python", ".pyi": "python", ".json": "json", ".md": "markdown", ".markdown": "markdown",
 }  # fmt: skip
-
-
 _OUTSIDE_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
 
@@ -94,7 +92,7 @@ def _in_our_lines(text: str, line: int, column: int) -> tuple[int, int]:
     if text.count("\r") == text.count("\r\n"):
         return line, column
     starts = [0, *(found.end() for found in re.finditer("\r\n?|\n", text))]
-    ours, first = _position(text, starts[min(line, len(starts)) - 1])
+    ours, first = position(text, starts[min(line, len(starts)) - 1])
     return ours, first + column - 1
 
 
@@ -116,7 +114,7 @@ def _json(text: str) -> list[Issue]:
         return [Issue("error", 1, 1, "the JSON is nested too deeply to be parsed")]
     except _NotJson as error:
         spot = next(found.start() for found in _OUTSIDE_STRINGS.finditer(text) if found[1] == str(error))
-        return [Issue("error", *_position(text, spot), f"{error} is not JSON")]
+        return [Issue("error", *position(text, spot), f"{error} is not JSON")]
     return []
 
 
@@ -126,10 +124,6 @@ class _NotJson(Exception):
 
 def _refuse_constant(word: str) -> None:
     raise _NotJson(word)
-
-
-def _position(text: str, spot: int) -> tuple[int, int]:
-    return text.count("\n", 0, spot) + 1, spot - text.rfind("\n", 0, spot)
 
 
 def _plain(text: str) -> list[Issue]:
@@ -149,7 +143,7 @@ def _nul(text: str) -> list[Issue]:
     spot = text.find("\0")
     if spot < 0:
         return []
-    return [Issue("error", *_position(text, spot), "a NUL character")]
+    return [Issue("error", *position(text, spot), "a NUL character")]
 
 
 _CHECKS = {"python": (_python, ("syntax",)), "json": (_json, ("syntax",))}

@@ -11,6 +11,7 @@ from typing import Any
 
 from ksadk.workspace.globs import Glob
 from ksadk.workspace.paths import WorkspaceError, locate, os_errors
+from ksadk.workspace.text import readable
 from ksadk.workspace.tree import Entry, Walk
 
 SAMPLED_FILES = 50
@@ -87,11 +88,6 @@ def list_entries(
 
 def clamp_results(max_results: int) -> int:
     return min(max(max_results, 1), MAX_RESULTS)
-
-
-def readable(path: str) -> str:
-    """A path that can be shown and sent: bytes in a name that are not UTF-8 become U+FFFD."""
-    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _with_states(walk: Walk, entries: Iterable[Entry]) -> Iterator[_Found]:

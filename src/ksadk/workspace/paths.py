@@ -123,6 +123,14 @@ def directory_error(name: str, shown: str) -> WorkspaceError:
     )  # fmt: skip
 
 
+def already_exists(place: Place) -> WorkspaceError:
+    """The error about a file that may not be there yet."""
+    return WorkspaceError(
+        f"{place.shown} exists already", code="already_exists", hint="Set overwrite to replace it.",
+        path=place.shown,
+    )  # fmt: skip
+
+
 def modified(place: Place) -> WorkspaceError:
     """The error about a file that is not what the caller knows of it."""
     return WorkspaceError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ksadk.workspace.paths import WorkspaceError
 from ksadk.workspace.patterns import Pattern
-from ksadk.workspace.text import BOM
 from ksadk.workspace.tree import checking
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -26,7 +26,7 @@ _MAX_PATTERN_BYTES = 100_000
 """What ripgrep takes in one argument, with room to spare."""
 _AT_ONCE = 50_000_000
 """Instructions times bytes between two looks at the clock: a quarter of a second at worst."""
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 _Span = tuple[int, int]
 
@@ -76,7 +76,7 @@ class Scanner:
 
         A file with NUL bytes before that, or with a line of more than 16 MiB, counts as one that does not.
         """
-        rest = os.read(descriptor, MAX_FILE_BYTES).removeprefix(BOM)
+        rest = os.read(descriptor, MAX_FILE_BYTES).removeprefix(BOM_UTF8)
         if rest.startswith(_UTF16):
             return False
         more = True
@@ -98,7 +98,7 @@ def as_text(data: bytes) -> bytes | None:
             data = data.decode("utf-16").encode()
         except UnicodeError:
             return None
-    return None if b"\0" in data else data.removeprefix(BOM)
+    return None if b"\0" in data else data.removeprefix(BOM_UTF8)
 
 
 def _line_end(data: bytes, at: int, size: int) -> int:

@@ -15,11 +15,11 @@ from typing import Any
 from ksadk.workspace.directories import Directories, Names, names_of
 from ksadk.workspace.engines import Engine, PythonEngine, Stalled, Wanted, best_engine
 from ksadk.workspace.globs import Glob
-from ksadk.workspace.listing import clamp_results, readable
-from ksadk.workspace.paths import Place, WorkspaceError, locate, os_errors
+from ksadk.workspace.listing import clamp_results
+from ksadk.workspace.paths import Place, WorkspaceError, check_regular, locate, os_errors
 from ksadk.workspace.patterns import Pattern, literal, regex
 from ksadk.workspace.scanning import MAX_FILE_BYTES, MAX_LOOKED_INTO, Hit, Scanner, as_text
-from ksadk.workspace.text import window
+from ksadk.workspace.text import readable, window
 from ksadk.workspace.tree import OutOfTime, Walk
 
 MAX_CONTEXT_LINES = 20
@@ -150,12 +150,9 @@ def _state(directories: Directories, place: Place) -> os.stat_result:
         )
         if stat.S_ISDIR(state.st_mode):
             os.close(directories.listing(names))
-        elif stat.S_ISREG(state.st_mode):  # a device is not opened, not even for a look
-            os.close(directories.open(names))
         else:
-            raise WorkspaceError(
-                f"{place.shown} is not a regular file", code="not_a_regular_file", path=place.shown
-            )
+            check_regular(state, place.shown)  # a device is not opened, not even for a look
+            os.close(directories.open(names))
     return state
 
 

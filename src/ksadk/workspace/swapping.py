@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ksadk.workspace.exchange import exchange, take
 from ksadk.workspace.held import holds, opened, read_up_to, sync
-from ksadk.workspace.paths import MAX_NAME_BYTES, Place, WorkspaceError, check_regular, modified
+from ksadk.workspace.paths import MAX_NAME_BYTES, Place, already_exists, check_regular, modified
 
 SUFFIX = ".agentengine-swap"
 
@@ -30,13 +30,6 @@ def swap_names(name: str) -> Iterator[str]:
         first = f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:40]}{SUFFIX}"
     yield first
     yield from (f"{first}.{number}" for number in itertools.count(2))
-
-
-def already_exists(place: Place) -> WorkspaceError:
-    return WorkspaceError(
-        f"{place.shown} exists already", code="already_exists", hint="Set overwrite to replace it.",
-        path=place.shown,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

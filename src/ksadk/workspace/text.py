@@ -9,7 +9,6 @@ from typing import NamedTuple
 from ksadk.workspace import charsets
 from ksadk.workspace.paths import WorkspaceError
 
-BOM = b"\xef\xbb\xbf"
 SHOWN_LINE_CHARS = 500
 _BLOCK = 1 << 15
 
@@ -190,6 +189,11 @@ def _back(text: str, done: int, size: int) -> str:
     return text[end - size : end]
 
 
+def position(text: str, spot: int) -> tuple[int, int]:
+    """The line and the column of a place, from 1."""
+    return text.count("\n", 0, spot) + 1, spot - text.rfind("\n", 0, spot)
+
+
 def line_ending(text: str) -> str:
     """`lf`, `crlf`, `mixed`, or `none` for a single line."""
     crlf = text.count("\r\n")
@@ -197,6 +201,11 @@ def line_ending(text: str) -> str:
     if crlf and lf:
         return "mixed"
     return "crlf" if crlf else "lf" if lf else "none"
+
+
+def readable(text: str) -> str:
+    """A name or a line as it can be shown and sent: bytes in it that are not UTF-8 become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def window(line: str, start: int, end: int, width: int = SHOWN_LINE_CHARS) -> tuple[str, bool]:

@@ -21,11 +21,10 @@ from ksadk.workspace.files import (
     replace,
 )
 from ksadk.workspace.left_overs import reported, told
-from ksadk.workspace.paths import Place, WorkspaceError, locate
+from ksadk.workspace.paths import Place, WorkspaceError, already_exists, locate
 from ksadk.workspace.protected import check_written_together
 from ksadk.workspace.read_state import Content, ReadStates
 from ksadk.workspace.reading import stamp_written
-from ksadk.workspace.swapping import already_exists
 from ksadk.workspace.text import encode
 
 MAX_FILES = 100
