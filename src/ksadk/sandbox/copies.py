@@ -1,0 +1,116 @@
+"""A copy of a workspace on this machine, for commands whose changes shall be looked at first."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ksadk.sandbox.base import SandboxError, SandboxSession
+from ksadk.sandbox.changes import PRIVATE_NAME, Changes, FileChange, Limits, Taking, is_entered
+from ksadk.sandbox.records import records_directory
+from ksadk.sandbox.trees import read_beneath, remove_tree, walk
+
+_AT_ONCE = 200
+"""Names that one program is given."""
+
+
+class _Stamp(NamedTuple):
+    """What tells a file from any other that came to stand there. Nobody in a sandbox can set a ctime."""
+
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+    @classmethod
+    def of(cls, state: os.stat_result) -> _Stamp:
+        return cls(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+class WorkspaceCopy:
+    """All of a workspace but this program's own files, at `directory`. The owner calls `remove`."""
+
+    def __init__(self, root: Path, directory: Path, limits: Limits | None = None) -> None:
+        self.root = root
+        self.directory = directory
+        self._limits = limits or Limits.from_env()
+        self._originals = dict(_stamps(root))
+        _copy(root, directory)
+        self._copied = dict(_stamps(directory))
+
+    @classmethod
+    def of(cls, root: Path) -> WorkspaceCopy:
+        """A copy in the user's state. Raises `SandboxError` where there is no room for it, or no right."""
+        directory = copies_directory() / secrets.token_hex(8)
+        try:
+            directory.mkdir(mode=0o700, parents=True)
+            return cls(root, directory)
+        except OSError as error:
+            remove_tree(directory)
+            raise SandboxError(f"{root} cannot be copied: {error.filename}: {error.strerror}") from error
+        except BaseException:
+            remove_tree(directory)
+            raise
+
+    def changes(self, _session: SandboxSession) -> Changes:
+        """What commands have made of the copy."""
+        taking = Taking(self._limits)
+        seen: set[str] = set()
+        for found in walk(self.directory, is_entered):
+            if found.is_directory:
+                continue
+            seen.add(found.path)
+            if self._copied.get(found.path) == _Stamp.of(found.state):
+                continue
+            if not found.is_file:
+                taking.leave_out(found.path, "is a link" if found.is_link else "is no regular file")
+            elif taking.fits(found.path, found.state.st_size):
+                after = found.read(self._limits.file_bytes)
+                self._take(taking, found.path, after)
+        for path in self._copied.keys() - seen:
+            self._take(taking, path, None, deleted=True)
+        return taking.done()
+
+    def remove(self) -> None:
+        """Delete the copy."""
+        remove_tree(self.directory)
+
+    def _take(self, taking: Taking, path: str, after: bytes | None, *, deleted: bool = False) -> None:
+        if after is None and not deleted:
+            taking.leave_out(path, "cannot be read")
+            return
+        found = read_beneath(self.root, path, self._limits.file_bytes)
+        before = None if found is None else found[0]
+        now = None if found is None else _Stamp.of(found[1])
+        if before != after:
+            taking.take(FileChange(path, before, after, stale=now != self._originals.get(path)))
+
+
+def copies_directory() -> Path:
+    """Where copies are."""
+    return records_directory() / "copies"
+
+
+def _stamps(top: Path) -> Iterator[tuple[str, _Stamp]]:
+    """Of every entry that is no directory, by its path."""
+    for found in walk(top, is_entered):
+        if not found.is_directory:
+            yield found.path, _Stamp.of(found.state)
+
+
+def _copy(root: Path, directory: Path) -> None:
+    names = [
+        name for name in sorted(entry.name for entry in root.iterdir()) if name.casefold() != PRIVATE_NAME
+    ]
+    for start in range(0, len(names), _AT_ONCE):
+        # cp keeps links, modes and times, and shares the blocks of files where the file system can.
+        command = ["cp", "-a", "--reflink=auto", "-t", str(directory), "--"]
+        command += [f"./{name}" for name in names[start : start + _AT_ONCE]]
+        done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if done.returncode:
+            why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+            raise SandboxError(f"{root} cannot be copied: {why}")

@@ -1,0 +1,125 @@
+"""A workspace's files in a sandbox that is somewhere else: which go in, and what has become of them there."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ksadk.sandbox.base import WORKSPACE_DIRECTORY, SandboxError, SandboxInputFile, SandboxSession
+from ksadk.sandbox.changes import (
+    PRIVATE_NAME,
+    SKIPPED_NAMES,
+    Changes,
+    Digests,
+    FileChange,
+    Limits,
+    Taking,
+    is_entered,
+)
+from ksadk.sandbox.trees import read_beneath, walk
+
+_LISTING = "/tmp/.ksadk-workspace-listing"  # in the sandbox, which is one session's own
+_LIST_SECONDS = 120
+
+
+@dataclass
+class SyncedWorkspace:
+    """The files of a workspace that go into a sandbox, by the limits.
+
+    `files` are for the backend. `skipped` counts what does not go in, by the reason: `too_large`,
+    `too_many` (files or bytes in all), `link`, `special` and `directory` (those that are never synced).
+    """
+
+    root: Path
+    limits: Limits
+    files: list[SandboxInputFile] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Path, limits: Limits | None = None) -> SyncedWorkspace:
+        """Find out which files of a workspace go in; none is read whole where it is too large."""
+        synced = cls(root, limits or Limits.from_env())
+        total = 0
+        for found in walk(root, is_entered):
+            if found.is_directory:
+                if not is_entered(found.name):
+                    synced._skip("directory")
+                continue
+            if not found.is_file:
+                synced._skip("link" if found.is_link else "special")
+                continue
+            size = found.state.st_size
+            if size > synced.limits.file_bytes:
+                synced._skip("too_large")
+                continue
+            if len(synced.files) >= synced.limits.files or total + size > synced.limits.total_bytes:
+                synced._skip("too_many")
+                continue
+            data = found.read(synced.limits.file_bytes)
+            if data is None:
+                synced._skip("unreadable")
+                continue
+            total += len(data)
+            synced.digests[found.path] = _digest(data)
+            target = f"{WORKSPACE_DIRECTORY}/{found.path}"
+            synced.files.append(SandboxInputFile(root / found.path, target))
+        return synced
+
+    def _skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def changes(self, session: SandboxSession) -> Changes:
+        """What commands have made of the files. Raises `SandboxError` where it cannot be found out."""
+        now = _listed(session)
+        taking = Taking(self.limits)
+        for path, digest in now.items():
+            if digest == self.digests.get(path):
+                continue
+            before, stale = self._before(path)
+            after = session.read_file(f"{WORKSPACE_DIRECTORY}/{path}")
+            if after != before and taking.fits(path, len(after)):
+                taking.take(FileChange(path, before, after, stale))
+        for path in self.digests.keys() - now.keys():
+            before, stale = self._before(path)
+            if before is not None:
+                taking.take(FileChange(path, before, None, stale))
+        return taking.done()
+
+    def _before(self, path: str) -> tuple[bytes | None, bool]:
+        """What a file of the workspace holds, and whether that is something else than went in."""
+        found = read_beneath(self.root, path, self.limits.file_bytes)
+        sent = self.digests.get(path)
+        if found is None:
+            return None, sent is not None
+        return found[0], _digest(found[0]) != sent
+
+
+def _listed(session: SandboxSession) -> Digests:
+    """The digests of the files that are in the sandbox's workspace now."""
+    names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
+    line = (
+        f"cd {WORKSPACE_DIRECTORY} && find . -mindepth 1 -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
+        f" -o -type f -print0 | xargs -0 -r sha256sum -z -- > {_LISTING}"
+    )
+    done = session.run_command(line, timeout=_LIST_SECONDS)
+    if not done.ok:
+        raise SandboxError(
+            f"what has changed in the sandbox cannot be listed: {done.stderr.strip() or done.exit_code}"
+        )
+    found: dict[str, str] = {}
+    for line_of in session.read_file(_LISTING).split(b"\0"):
+        digest, _, path = line_of.partition(b"  ./")
+        try:
+            name = path.decode("utf-8")
+        except UnicodeDecodeError:
+            continue  # no path that a workspace tool takes
+        if name:
+            found[name] = digest.decode("ascii", "replace")
+    return found
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
