@@ -1,4 +1,4 @@
-"""The places of a workspace that decide what other programs run: as they were before a run, so they are after.
+"""The places of a workspace that decide what other programs run: after a run they are as they were before.
 
 A mount cannot protect what is not there yet, nor what is in a directory that gets another name. So these
 places are looked at before and after: what is new or changed is moved out, and what was there comes back.
@@ -118,7 +118,7 @@ def _watched(root: Path) -> list[str]:
 
 
 def _is_usual(git: _Items) -> bool:
-    """Whether `.git` is a directory or not there: it may come and go, what is in it is looked at by itself."""
+    """Whether `.git` is a directory or absent: it may come and go, what is in it is looked at by itself."""
     return not git or stat.S_ISDIR(git[""].mode)
 
 
@@ -142,7 +142,7 @@ def _items(place: Path, *, within: bool) -> _Items:
 
 def _item(place: Path, state: os.stat_result) -> _Item:
     if stat.S_ISLNK(state.st_mode):
-        return _Item(state.st_mode, os.fsencode(os.readlink(place)))
+        return _Item(state.st_mode, os.fsencode(place.readlink()))
     if not stat.S_ISREG(state.st_mode):
         return _Item(state.st_mode)
     found = read_beneath(place.parent, place.name, _MAX_BYTES)

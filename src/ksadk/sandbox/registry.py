@@ -1,4 +1,4 @@
-"""Which sandboxes are alive: one for each key, reused until its time is over, and ended by somebody always."""
+"""Which sandboxes are alive: one for each key, reused until its time is over, always ended by somebody."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class SandboxRegistry:
         return ended
 
     def kill(self, key: str) -> bool:
-        """End the sandbox of a key, in use or not; False where there is none. Raises what ending it raises."""
+        """End the sandbox of a key, in use or not; False where there is none. Raises where it cannot be."""
         with self._lock:
             entry = self._entries.pop(key, None)
         if entry is None:

@@ -101,7 +101,8 @@ def _listed(session: SandboxSession) -> Digests:
     """The digests of the files that are in the sandbox's workspace now."""
     names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
     line = (
-        f"cd {WORKSPACE_DIRECTORY} && find . -mindepth 1 -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
+        f"cd {WORKSPACE_DIRECTORY} && find . -mindepth 1"
+        f" -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
         f" -o -type f -print0 | xargs -0 -r sha256sum -z -- > {_LISTING}"
     )
     done = session.run_command(line, timeout=_LIST_SECONDS)

@@ -1,4 +1,4 @@
-"""Files below a directory that something hostile may have filled: no link is followed, nothing is waited for."""
+"""Files below a directory that something hostile may have filled: no link is followed, no FIFO waited for."""
 
 from __future__ import annotations
 
