@@ -1,4 +1,4 @@
-"""Whole files: read, written, listed, checked and deleted."""
+"""Whole files: read, written and deleted, and what is known of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ksadk.workspace import editing, files, linting, listing, reading, writing
+from ksadk.workspace import editing, files, reading, writing
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.paths import WorkspaceError, locate
 from ksadk.workspace.read_state import ReadStates
@@ -255,133 +255,6 @@ def test_what_may_not_be_deleted_stays(root: Path, states: ReadStates) -> None:
         "../root": "path_outside_workspace",
     }  # fmt: skip
     assert {name: code_of(writing.delete, root, states, name) for name in expected} == expected
-
-
-# Listing
-
-
-def test_links_are_listed_and_never_followed(root: Path) -> None:
-    (root / "out").symlink_to("/etc")
-    (root / "dangling").symlink_to("nowhere")
-    (root / "loop").symlink_to(".")
-    (root / "d").mkdir()
-    (root / "d" / "f").write_bytes(b"xyz")
-    os.mkfifo(root / "fifo")
-    result = listing.list_entries(root, recursive=True)
-    assert [(entry["path"], entry["type"], entry["size"]) for entry in result["entries"]] == [
-        ("d", "directory", 0), ("d/f", "file", 3), ("dangling", "symlink", 0), ("fifo", "other", 0),
-        ("loop", "symlink", 0), ("out", "symlink", 0),
-    ]  # fmt: skip
-    assert listing.status(root)["files"] == [{"path": "d/f", "size": 3}]
-
-
-def test_a_tree_deeper_than_the_stack_is_listed(root: Path) -> None:
-    before = Path.cwd()
-    os.chdir(root)
-    for _ in range(1200):
-        os.mkdir("d")  # noqa: PTH102  # a path that long cannot be named
-        os.chdir("d")
-    os.chdir(before)
-    try:
-        assert len(listing.list_entries(root, recursive=True, max_results=5000)["entries"]) >= 1200
-    finally:  # pytest's own clean-up is no match for it
-        subprocess.run(["rm", "-rf", root / "d"], check=True)
-
-
-def test_private_places_are_not_listed(root: Path) -> None:
-    for name in (".agentengine/x", ".git/config", "a"):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    shown = [entry["path"] for entry in listing.list_entries(root, recursive=True)["entries"]]
-    assert shown == [".git", "a"]
-    assert [file["path"] for file in listing.status(root)["files"]] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "paths", "truncated"),
-    [
-        ({"glob": "*.py", "recursive": True}, ["b.py", "s/a.py"], False),
-        ({"path": "s"}, ["s/a.py", "s/c.txt"], False),
-        ({"path": "s", "glob": "*.txt"}, ["s/c.txt"], False),
-        ({"include_dirs": False}, ["b.py"], False),
-        ({"max_results": 1}, ["b.py"], True),
-        ({"max_results": -5}, ["b.py"], True),
-        ({"recursive": True, "include_dirs": False, "sort_by": "size"}, ["s/c.txt", "b.py", "s/a.py"], False),
-        (
-            {"recursive": True, "include_dirs": False, "sort_by": "mtime"},
-            ["s/a.py", "s/c.txt", "b.py"],
-            False,
-        ),
-    ],
-)
-def test_a_listing_is_chosen_and_sorted(
-    root: Path, arguments: dict[str, object], paths: list[str], truncated: bool
-) -> None:
-    (root / "s").mkdir()
-    for age, (name, size) in enumerate({"s/a.py": 1, "s/c.txt": 9, "b.py": 5}.items()):
-        (root / name).write_bytes(b"x" * size)
-        os.utime(root / name, (100 - age, 100 - age))
-    result = listing.list_entries(root, **arguments)  # type: ignore[arg-type]
-    assert ([entry["path"] for entry in result["entries"]], result["truncated"]) == (paths, truncated)
-
-
-def test_a_listing_that_cannot_be_made_says_why(root: Path) -> None:
-    (root / "f").touch()
-    assert code_of(listing.list_entries, root, "gone") == "not_found"
-    assert code_of(listing.list_entries, root, "f") == "not_a_directory"
-    assert code_of(listing.list_entries, root, ".", "") == "invalid_glob"
-    assert code_of(listing.list_entries, root, ".", None, False, True, 5, "colour") == "invalid_sort_by"
-
-
-def test_a_sample_has_at_most_fifty_files(root: Path) -> None:
-    for number in range(60):
-        (root / f"{number:02}").touch()
-    result = listing.status(root)
-    assert (result["file_count_sampled"], result["files"][49]["path"]) == (50, "49")
-
-
-# Linting
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "ok", "first"),
-    [
-        ("a.py", b"\xef\xbb\xbfx = 1\n", True, None),
-        ("a.py", b"x = (\n", False, ("error", 1)),
-        ("a.py", b"x = 1\n y = 2\n", False, ("error", 2)),
-        ("a.py", b"x\0", False, ("error", 1)),
-        ("a.py", b"(" * 300 + b")" * 300, False, ("error", 1)),
-        ("a.py", b"-" * 100_000 + b"1", False, ("error", 1)),
-        ("a.py", b"x = '\\d'\n", True, None),
-        ("a.json", b"\xef\xbb\xbf{}", True, None),
-        ("a.json", b'{\n  "a": 1,\n}', False, ("error", 3)),
-        ("a.json", b"", False, ("error", 1)),
-        ("a.json", b"[" * 100_000, False, ("error", 1)),
-        ("a.json", b"[1,\nNaN]", False, ("error", 2)),
-        ("a.json", b"1" * 10_000, True, None),
-        ("a.md", b"ok\ntrailing \n", True, ("warning", 2)),
-        ("a.txt", b"one\ntwo\0\n", False, ("error", 2)),
-        ("a.txt", b"one\r\ntwo\r\n", True, None),
-        ("a.txt", b"x \n" * 30, True, ("warning", 1)),
-    ],
-)
-def test_a_file_is_checked_for_what_does_not_parse(
-    root: Path, name: str, data: bytes, ok: bool, first: tuple[str, int] | None
-) -> None:
-    (root / name).write_bytes(data)
-    result = linting.lint(root, name)
-    assert (result["ok"], result["lint_model"]) == (ok, "built_in_lightweight")
-    parsed = name.endswith((".py", ".json"))
-    assert result["checked"] == (["syntax"] if parsed else ["nul", "trailing_blanks"])
-    found = [(issue["severity"], issue["line"]) for issue in result["issues"]]
-    assert (found[0] if found else None) == first
-    assert len(found) <= 20
-
-
-def test_an_unknown_language_is_refused(root: Path) -> None:
-    (root / "f").touch()
-    assert code_of(linting.lint, root, "f", "cobol") == "unsupported_language"
 
 
 # Diffs

@@ -41,13 +41,13 @@ def test_a_glob_fits_names_and_paths(pattern: str, path: str, fits: bool) -> Non
 
 def test_no_pattern_takes_long(tmp_path: Path) -> None:
     name = "a" * 250
-    started = time.monotonic()
+    started = time.process_time()
     assert not Glob("*a" * 100 + "b").matches(name)
     assert not Glob("/".join(["**", "a"] * 50) + "/b").matches("/".join(["a"] * 200))
     rules = RuleFile.read(b"*a" * 100 + b"b\n" + b"**/a/" * 50 + b"b\n" + b"{*a,*a}" * 500 + b"b\n")
     assert rules is not None
     assert rules.verdict(b"/".join([b"a" * 20] * 200), False, lambda: None) is None
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 PATHS = ["a", "b.txt", "d/a", "d/b.txt", "d/e/a", "d/e/b.txt", "d/e/f/c.log", "x y", "#a", "!b", "[c]"]

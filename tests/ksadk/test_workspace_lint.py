@@ -30,6 +30,7 @@ def root() -> Path:
         ("a.py", b"\x0cx = (\n", (1, 6, "'(' was never closed")),
         ("a.py", b"x = 1\ry = (\n", (1, 11, "'(' was never closed")),
         ("a.py", b"x = 1\ry = 2\r\nz = (\r\n", (2, 5, "'(' was never closed")),
+        ("a.py", b"x = 1\n y = 2\n", (2, 1, "unexpected indent")),
         ("a.py", b"x\0", (1, 2, "a NUL character")),
         ("a.py", b"'\\d'\n", None),
         ("a.py", b"(" * 50_000, (1, 201, "too many nested parentheses")),
@@ -57,6 +58,33 @@ def test_errors_are_where_readers_of_the_file_find_them(
         issue = result["issues"][0]
         assert (issue["line"], issue["column"]) == first[:2]
         assert first[2] in issue["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "ok", "found"),
+    [
+        ("a.py", b"x = 1 \n", True, []),
+        ("a.json", b"1 \n", True, []),
+        ("a.md", b"ok\ntrailing \n", True, [("warning", 2, 9)]),
+        ("a.txt", b"one\ntwo\0\n", False, [("error", 2, 4)]),
+        ("a.txt", b"one\r\ntwo\r\n", True, []),
+        ("a.txt", b"x \n" * 30, True, [("warning", line, 2) for line in range(1, 21)]),
+    ],
+)
+def test_nuls_and_blanks_at_line_ends_are_found_where_there_is_no_parser(
+    root: Path, name: str, data: bytes, ok: bool, found: list[tuple[str, int, int]]
+) -> None:
+    (root / name).write_bytes(data)
+    result = w.lint_workspace_file(name)
+    assert (result["ok"], result["lint_model"]) == (ok, "built_in_lightweight")
+    parsed = name.endswith((".py", ".json"))
+    assert result["checked"] == (["syntax"] if parsed else ["nul", "trailing_blanks"])
+    assert [(issue["severity"], issue["line"], issue["column"]) for issue in result["issues"]] == found
+
+
+def test_an_unknown_language_is_refused(root: Path) -> None:
+    (root / "f").touch()
+    assert w.lint_workspace_file("f", "cobol")["error_type"] == "unsupported_language"
 
 
 def test_a_file_in_another_encoding_is_checked_in_that(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
+from search_engines import PYTHON, RIPGREP, needs_ripgrep
 
 from ksadk.workspace.directories import Names
-from ksadk.workspace.engines import Engine, PythonEngine, RipgrepEngine, Wanted
+from ksadk.workspace.engines import Engine, Wanted
 from ksadk.workspace.paths import WorkspaceError
 from ksadk.workspace.searching import Query, search
-
-RG = shutil.which("rg")
-needs_ripgrep = pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
 
 Tree = Mapping[bytes, bytes | None]
 """What is in a tree by path: bytes of a file, or None for a link to `d/f`."""
@@ -92,7 +89,7 @@ QUERIES = st.builds(
 class NoRules:
     """A walk that knows of no ignore files, as a simple stand-in for ripgrep would."""
 
-    name = PythonEngine.name
+    name = PYTHON.name
 
     def candidates(self, wanted: Wanted) -> Iterator[Names]:
         for directory, _, names in os.walk(wanted.root.joinpath(*wanted.start)):
@@ -135,7 +132,7 @@ def outcomes(tree: Tree, query: Query, *engines: Engine) -> list[dict[str, Any]]
 @settings(max_examples=120, deadline=None)
 @given(tree=TREES, query=QUERIES)
 def test_the_engines_give_the_same_answer_for_any_tree(tree: Tree, query: Query) -> None:
-    with_ripgrep, without = outcomes(tree, query, RipgrepEngine(Path(str(RG)).resolve()), PythonEngine())
+    with_ripgrep, without = outcomes(tree, query, RIPGREP, PYTHON)
     note(f"{with_ripgrep}\n{without}")
     assert with_ripgrep == without
 
@@ -145,7 +142,7 @@ def test_the_comparison_catches_an_engine_that_reads_no_ignore_files() -> None:
     @settings(max_examples=400, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
     @given(tree=TREES, query=QUERIES)
     def compare(tree: Tree, query: Query) -> None:
-        first, second = outcomes(tree, query, RipgrepEngine(Path(str(RG)).resolve()), NoRules())
+        first, second = outcomes(tree, query, RIPGREP, NoRules())
         assert first == second
 
     with pytest.raises(AssertionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 import time
@@ -12,16 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from search_engines import INSTALLED
 
 from ksadk.workspace.directories import MAX_HELD, Directories
-from ksadk.workspace.engines import Engine, PythonEngine, RipgrepEngine
+from ksadk.workspace.engines import Engine
 from ksadk.workspace.listing import list_entries
 from ksadk.workspace.paths import WorkspaceError
 from ksadk.workspace.searching import Query, search
 from ksadk.workspace.tree import Walk
-
-RG = shutil.which("rg")
-ENGINES: list[Engine] = [PythonEngine(), *([RipgrepEngine(Path(RG).resolve())] if RG else [])]
 
 
 @pytest.fixture
@@ -65,7 +62,7 @@ def test_entries_come_name_by_name_in_the_order_of_their_bytes(root: Path) -> No
 # Depth and width
 
 
-@pytest.mark.parametrize(("name", "depth"), [("d", 400), ("d" * 250, 40)])
+@pytest.mark.parametrize(("name", "depth"), [("d", 1_200), ("d" * 250, 40)])
 def test_a_tree_deeper_than_a_path_can_say_is_walked(root: Path, name: str, depth: int) -> None:
     dig(root, name, depth)
     before, most = open_files(), 0
@@ -82,7 +79,6 @@ def test_a_tree_deeper_than_a_path_can_say_is_walked(root: Path, name: str, dept
     assert (len(listed["entries"]), listed["unreadable"]) == (3 * depth, 0)
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 @pytest.mark.parametrize(("name", "depth"), [("d", 400), ("d" * 250, 40)])
 def test_a_tree_deeper_than_a_path_can_say_is_searched(
     root: Path, engine: Engine, name: str, depth: int
@@ -120,14 +116,13 @@ def test_many_entries_are_listed_and_searched(root: Path, directories: int) -> N
         listed = list_entries(root, recursive=True, include_dirs=False, sort_by=sort_by, max_results=2_000)
         assert (len(listed["entries"]), listed["truncated"]) == (2_000, True)
     (root / "d0" / "f00000").write_bytes(b"needle\n")
-    for engine in ENGINES:
+    for engine in INSTALLED:
         assert search(root, Query("needle"), engine)["match_count"] == 1
 
 
 # What stands in for an ignore file
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 @pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore"])
 def test_a_fifo_in_place_of_an_ignore_file_stops_no_search(root: Path, engine: Engine, name: str) -> None:
     (root / "sub").mkdir()
@@ -139,7 +134,6 @@ def test_a_fifo_in_place_of_an_ignore_file_stops_no_search(root: Path, engine: E
     assert "timed_out" not in found
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_an_ignore_file_may_be_a_link_to_another_in_the_root(root: Path, engine: Engine) -> None:
     (root / "rules").write_bytes(b"*.log\n")
     (root / ".gitignore").symlink_to("rules")
@@ -149,7 +143,6 @@ def test_an_ignore_file_may_be_a_link_to_another_in_the_root(root: Path, engine:
     assert [match["path"] for match in search(root, Query("needle"), engine)["results"]] == ["b.txt"]
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_a_stronger_file_above_keeps_what_a_weaker_one_below_ignores(root: Path, engine: Engine) -> None:
     (root / "sub").mkdir()
     (root / ".ignore").write_bytes(b"!*.log\n")
@@ -225,7 +218,7 @@ def _tools(root: Path) -> str:
     ]
     looks += [
         lambda path=path, engine=engine: search(root, Query("needle", path), engine)
-        for engine in ENGINES
+        for engine in INSTALLED
         for path in (".", "d", "d/sub/f.txt")
     ]
     for look in looks:
