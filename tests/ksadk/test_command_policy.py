@@ -123,7 +123,7 @@ DANGEROUS = [
     "curl http://169.254.169.254/", "curl http://x", "wget http://0xA9FEA9FE/", "nc x 1",
     "echo x > ../out", "echo x > /etc/passwd", "echo x > .git/config", "cat < /dev/tcp/x/1",
     "sort -o /etc/x f", "sort --compress-program=x f", "tar xf a", "sed -i s/a/b/ /etc/x",
-    "sed '1e id' f", 'awk \'BEGIN{system("id")}\'', "python -c 'x'", "perl -e x", "node -e x", "sh",
+    "sed '1e id' f", 'awk \'BEGIN{system("id")}\'', "python -c 'x()'", "perl -e x", "node -e x", "sh",
     "bash -s", "ssh x ls", "./x", "/tmp/x", "$x", "eval $x", "source x", "unknown-program",
     "chmod 4755 x", "chown root x", "pip install x", "npx x", "make SHELL=x", "kill 1", "env -S x",
     "PATH=. ls", "LD_PRELOAD=x ls", "xargs rm", "ln -s / x", "mv a ../b", "git grep -Ox y",

@@ -105,7 +105,14 @@ def _judge_branch(words: tuple[Word, ...], flags: str) -> Finding:
 
 
 _NESTED = {
-    "stash": {"list": READS_GIT, "show": READS_GIT, "push": CHANGES, "": CHANGES, "apply": CHANGES},
+    "stash": {
+        "list": READS_GIT,
+        "show": READS_GIT,
+        "push": CHANGES,
+        "": CHANGES,
+        "apply": CHANGES,
+        "pop": CHANGES,
+    },
     "remote": {"": READS_GIT, "show": READS_GIT, "get-url": READS_GIT},
     "worktree": {"list": READS_GIT},
     "submodule": {"status": READS_GIT, "": READS_GIT},

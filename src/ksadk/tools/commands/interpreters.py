@@ -9,8 +9,8 @@ from ksadk.tools.commands.findings import PROJECT, READS, WRAPS, Finding, unclea
 from ksadk.tools.commands.flags import read_flags
 from ksadk.tools.commands.operands import Writes
 from ksadk.tools.commands.places import leads_outside
-from ksadk.tools.commands.scripts import awk_only_transforms
-from ksadk.tools.commands.words import UNKNOWN, Redirect, Word
+from ksadk.tools.commands.scripts import awk_only_transforms, python_does
+from ksadk.tools.commands.words import UNKNOWN, Redirect, Word, shown
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
 _FLAGS = {
@@ -37,6 +37,13 @@ _MODULES = frozenset(
 """Modules that `python -m` runs as the program of that name, which the tables know."""
 
 
+_CODE = {
+    "computes": READS,
+    "imports": PROJECT,
+    None: Finding("ask", "runs_code", "runs Python code that is given here"),
+}
+
+
 class Starter(Protocol):
     """The judge, as far as programs that start others need it."""
 
@@ -58,6 +65,8 @@ def judge_interpreter(
         before = read_flags(_FLAGS[name], rest[:module])
         if module + 1 < len(rest) and not before.problem and not before.operands:
             return _module(judge, rest[module + 1 :], redirects, written)
+        if len(rest) == 2 and rest[0].text == "-c" and rest[1].known:
+            return _CODE[python_does(shown(rest[1].text))]
     reading = read_flags(_FLAGS[name], rest, first_operand_ends=True)
     if reading.problem:
         return Finding("ask", "runs_code", f"{name} may run code that is given here: {reading.problem}")

@@ -33,7 +33,7 @@ from ksadk.tools.commands.places import (
     metadata,
     names_metadata,
 )
-from ksadk.tools.commands.programs import PROGRAMS, VERSION_FLAGS, WITH_SUBCOMMANDS
+from ksadk.tools.commands.programs import PROGRAMS, WITH_SUBCOMMANDS, asks_for_version
 from ksadk.tools.commands.reader import read_script
 from ksadk.tools.commands.words import (
     UNKNOWN,
@@ -249,12 +249,7 @@ class Judge:
             subcommand = name.partition("-")[2]
             words = (Word(subcommand, 0, 0), *rest) if subcommand else rest
             return self._moved(judge_git(words))
-        if (
-            len(rest) == 1
-            and rest[0].text in VERSION_FLAGS
-            and self._is_program(name)
-            and name not in WRAPPERS
-        ):
+        if len(rest) == 1 and self._is_program(name) and asks_for_version(name, rest[0].text):
             return READS
         builtin = builtins.judge_builtin(name, rest)
         if builtin is not None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-VERSION_FLAGS = frozenset({"--version", "--help", "-V", "-version"})
-"""The only argument of a call that prints what a program is."""
+_VERSION_FLAGS = frozenset({"--version", "--help", "-V", "-version"})
+_SHORT_VERSION = frozenset({"node", "npm", "pnpm", "yarn", "php", "ruby"})
 
 _LINE = re.compile(
     r"(.+?) +(-|any|shell|read|archive|write|code|none|one|tar|sed|make|cmake|pip|cargo|gorun|date|pager|find"
@@ -38,3 +38,8 @@ PROGRAMS = _read_table()
 """The kind of operands and the harmless flags of each, by its name, or by its name and subcommand."""
 
 WITH_SUBCOMMANDS = frozenset(name.split()[0] for name in PROGRAMS if " " in name)
+
+
+def asks_for_version(name: str, flag: str) -> bool:
+    """Whether a program with this one argument only prints what it is."""
+    return flag in _VERSION_FLAGS or (flag == "-v" and name in _SHORT_VERSION)
