@@ -1,0 +1,156 @@
+"""The processes that a command started, wherever they went, and how they are ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ksadk.sandbox.base import LeftProcess
+
+MARK = "KSADK_COMMAND_ID"
+"""The variable by which what a command started is known, also where it left its session and its parent."""
+
+_HAS_PROC = os.path.exists("/proc/self/stat")  # noqa: PTH110  # asked once, of this machine
+_KILL_SECONDS = 2.0
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of this machine: `started` in ticks since the machine did, `session` its session's leader."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+
+
+Find = Callable[[], list[int]]
+"""The processes that there are now, of those in question."""
+
+
+def processes() -> Iterator[Process]:
+    """Every process that is alive; zombies are not."""
+    for name in os.listdir("/proc"):  # noqa: PTH208  # names are all that is needed of thousands
+        if name.isdigit():
+            found = process(int(name))
+            if found is not None:
+                yield found
+
+
+def process(pid: int) -> Process | None:
+    """A process, or None where it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # as above
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process started, and these, and so on; the nearest ones first."""
+    children: dict[int, list[int]] = {}
+    for found in processes():
+        children.setdefault(found.parent, []).append(found.pid)
+    result = list(children.get(pid, ()))
+    for one in result:  # grows meanwhile
+        result.extend(children.get(one, ()))
+    return result
+
+
+def of_command(leader: int, mark: str) -> list[int]:
+    """What a command started: what is below its leader or in its session, and what carries its mark.
+
+    The leader, a child of this program, is among it as long as it runs. Where the system has no /proc, its
+    process group stands for it all, as a negative number.
+    """
+    if not _HAS_PROC:
+        return [-leader] if _group_lives(leader) else []
+    marked = f"{MARK}={mark}".encode()
+    every = list(processes())
+    known = {found.pid for found in every if found.pid == leader or found.session == leader}
+    rest = [found for found in every if found.pid not in known]
+    grown = True
+    while grown:
+        grown = False
+        for found in rest:
+            if found.pid not in known and found.parent in known:
+                known.add(found.pid)
+                grown = True
+    known.update(found.pid for found in rest if found.pid not in known and _carries(found.pid, marked))
+    return sorted(known)
+
+
+def _group_lives(leader: int) -> bool:
+    try:
+        os.kill(-leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it lives, and is not ours to end
+    return True
+
+
+def _carries(pid: int, marked: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return marked in file.read().split(b"\0")
+    except OSError:
+        return False  # ended, or another user's
+
+
+def command_of(pid: int) -> str:
+    """What a process runs, shortened; empty where it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            words = file.read(4096).rstrip(b"\0").replace(b"\0", b" ")
+    except OSError:
+        return ""
+    return words.decode("utf-8", "replace")[:_SHOWN_CHARS]
+
+
+def signal_all(pids: Iterable[int], number: int) -> set[int]:
+    """Send a signal; returns those that the system did not let us send it to. One that has ended is none."""
+    refused = set()
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            refused.add(pid)
+    return refused
+
+
+def end(find: Find, grace: float) -> tuple[LeftProcess, ...]:
+    """End what `find` finds: asked to first, killed after `grace` seconds. Returns what there was, and what
+    could not be killed."""
+    commands = {pid: command_of(pid) for pid in find()}
+    if not commands:
+        return ()
+    signal_all(commands, signal.SIGTERM)
+    pause = 0.005
+    end_of_grace = time.monotonic() + grace
+    while find() and time.monotonic() < end_of_grace:
+        time.sleep(pause)
+        pause = min(pause * 2, 0.1)
+    refused = _kill(find, commands)
+    return tuple(LeftProcess(abs(pid), command, pid not in refused) for pid, command in commands.items())
+
+
+def _kill(find: Find, commands: dict[int, str]) -> set[int]:
+    """Kill until nothing is left, since what is killed may have started more just before."""
+    give_up = time.monotonic() + _KILL_SECONDS
+    while pids := find():
+        commands.update({pid: command_of(pid) for pid in pids if pid not in commands})
+        refused = signal_all(pids, signal.SIGKILL)
+        if refused.issuperset(pids) or time.monotonic() > give_up:
+            return set(pids)
+        time.sleep(0.005)
+    return set()
