@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,17 +114,24 @@ def prepare(
 
 def edit(root: Path, states: ReadStates, path: str, change: Edit, how: How = STANDARD) -> dict[str, Any]:
     """Replace one snippet; the result of `edit_workspace_file`."""
-    done, facts = _write(root, states, path, [change], how)
+    done, state = _write(root, states, path, [change], how)
     quotes = done.notes[0]["used_quote_normalization"]
-    return facts(replacements=done.replacements, used_quote_normalization=quotes, diff=done.diff)
+    facts = {"replacements": done.replacements, "used_quote_normalization": quotes, "diff": done.diff}
+    return _result(done, state, how, facts)
 
 
 def multi_edit(
     root: Path, states: ReadStates, path: str, changes: Sequence[Edit], how: How = STANDARD
 ) -> dict[str, Any]:
     """Replace several snippets, all or none; the result of `multi_edit_workspace_file`."""
-    done, facts = _write(root, states, path, changes, how, numbered=True)
-    return facts(edit_count=len(changes), replacements=done.replacements, edits=done.notes, diff=done.diff)
+    done, state = _write(root, states, path, changes, how, numbered=True)
+    facts = {
+        "edit_count": len(changes),
+        "replacements": done.replacements,
+        "edits": done.notes,
+        "diff": done.diff,
+    }
+    return _result(done, state, how, facts)
 
 
 def read_edits(items: object, replace_all: bool = False) -> list[Edit]:
@@ -152,22 +160,22 @@ def _naming(index: int, edits: Sequence[Edit], numbered: bool) -> Iterator[None]
 
 def _write(
     root: Path, states: ReadStates, path: str, edits: Sequence[Edit], how: How, *, numbered: bool = False
-) -> tuple[Edited, Callable[..., dict[str, Any]]]:
+) -> tuple[Edited, os.stat_result]:
     with told(root, path), locked(root):
         done = prepare(root, states, path, edits, how, numbered=numbered)
         state = files.replace(done.place, done.after.data, before=done.before, in_place=how.in_place)
         stamp_written(states, done.place, done.after, state, done.total_lines)
+    return done, state
 
-    def facts(**changed: Any) -> dict[str, Any]:
-        result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | changed
-        if done.warning:
-            result["warning"] = done.warning
-        if how.in_place:
-            result["atomic"] = False
-        result |= {"encoding": done.encoding, "size": state.st_size, "mtime_ns": state.st_mtime_ns}
-        return reported([done.place], result)
 
-    return done, facts
+def _result(done: Edited, state: os.stat_result, how: How, facts: dict[str, Any]) -> dict[str, Any]:
+    result = {"ok": True, "path": done.place.shown, "absolute_path": str(done.place.real)} | facts
+    if done.warning:
+        result["warning"] = done.warning
+    if how.in_place:
+        result["atomic"] = False
+    result |= {"encoding": done.encoding, "size": state.st_size, "mtime_ns": state.st_mtime_ns}
+    return reported([done.place], result)
 
 
 def _check_texts(edit: Edit) -> None:

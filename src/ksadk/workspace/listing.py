@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,7 @@ def list_entries(
     limit = clamp_results(max_results)
     place = locate(root, path)
     with os_errors(place.shown):
-        place.real.stat()
-        if not place.real.is_dir():
+        if not stat.S_ISDIR(place.real.stat().st_mode):
             raise WorkspaceError(
                 f"{place.shown} is a file, not a directory", code="not_a_directory",
                 hint="read_workspace_file shows a file.", path=place.shown,

@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"\r\n|\w+|[^\w]")
 _MAX_COMPARED_TOKENS = 1_000
 _MANY = 64
 
-_Change = tuple[bool, int, int, int, int]
+_Stretch = tuple[bool, int, int, int, int]
 """Whether two stretches of tokens are the same, and where each begins and ends."""
 
 
@@ -73,9 +73,9 @@ def replaced(text: str, found: Found, old: str, new: str) -> Change:
         become = dict.fromkeys({text[match.start : match.end] for match in found.matches}, new)
     else:
         before, after = _TOKEN.findall(old), _TOKEN.findall(new)
-        changes = list(_changes([*map(_key, before)], [*map(_key, after)]))
+        stretches = list(_stretches([*map(_key, before)], [*map(_key, after)]))
         places = {text[match.start : match.end] for match in found.matches}
-        become = {there: _merged(there, changes, after) for there in places}
+        become = {there: _merged(there, stretches, after) for there in places}
     start = done = found.matches[0].start
     pieces = []
     for match in found.matches:
@@ -193,12 +193,12 @@ def _found(matches: list[Match], how: str, text: str, snippet: str, spots: list[
     return Found(matches, how, overlapping=mirrored != spots)
 
 
-def _merged(there: str, changes: list[_Change], after: list[str]) -> str:
+def _merged(there: str, stretches: list[_Stretch], after: list[str]) -> str:
     """`there`, a loose match, with changes made to it that put tokens of `after` in."""
     kept = _TOKEN.findall(there)
     ending = "\r\n" if "\r\n" in there else "\n"
     pieces: list[str] = []
-    for same, low, high, left, right in changes:
+    for same, low, high, left, right in stretches:
         if same:
             pieces += kept[low:high]
         else:
@@ -206,7 +206,7 @@ def _merged(there: str, changes: list[_Change], after: list[str]) -> str:
     return "".join(pieces)
 
 
-def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
+def _stretches(before: list[str], after: list[str]) -> Iterator[_Stretch]:
     """Stretches of the two lists, and whether they are the same. What lies between a common beginning and
     common lines at the end is compared, unless it is so long that it would take seconds."""
     head = _common(before, after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ksadk.workspace import charsets
@@ -44,7 +44,7 @@ class Document:
     """The text of a file. A byte order mark at its start is kept apart, and written back."""
 
     text: str
-    charset: charsets.Charset = field(default=charsets.Charset(charsets.UTF8))
+    charset: charsets.Charset
 
     @classmethod
     def decode(cls, data: bytes, shown: str, encoding: str | None = None) -> Document:
