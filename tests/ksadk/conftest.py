@@ -9,11 +9,26 @@ from recorder import Recorder
 from search_engines import EACH
 
 from ksadk.workspace.engines import Engine
+from ksadk.workspace.read_state import ReadStates
 
 
 @pytest.fixture
 def risky(tmp_path: Path) -> Recorder:
     return Recorder(tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty workspace."""
+    path = (tmp_path / "root").resolve()
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> ReadStates:
+    """What a session has read, kept outside of the workspace."""
+    return ReadStates.of_session(tmp_path / "reads", "", "default")
 
 
 @pytest.fixture(params=EACH)

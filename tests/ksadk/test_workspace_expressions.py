@@ -21,13 +21,6 @@ from ksadk.workspace.paths import WorkspaceError
 from ksadk.workspace.searching import Query, search
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    return path
-
-
 def put(root: Path, **files: bytes) -> None:
     for name, data in files.items():
         (root / name).write_bytes(data)

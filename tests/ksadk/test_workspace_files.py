@@ -19,18 +19,6 @@ from ksadk.workspace.read_state import ReadStates
 from ksadk.workspace.text import Change
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def states(tmp_path: Path) -> ReadStates:
-    return ReadStates.of_session(tmp_path / "reads", "", "default")
-
-
 def code_of(call: object, *arguments: object) -> str:
     assert callable(call)
     with pytest.raises(WorkspaceError) as caught:

@@ -20,13 +20,6 @@ from ksadk.workspace.searching import Query, search
 NOBODY = 65_534
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    return path
-
-
 def test_no_link_on_the_way_is_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (root / "a").symlink_to(tmp_path / "outside")

@@ -11,13 +11,6 @@ from ksadk.workspace import listing
 from ksadk.workspace.paths import WorkspaceError
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    return path
-
-
 def code_of(call: object, *arguments: object) -> str:
     assert callable(call)
     with pytest.raises(WorkspaceError) as caught:

@@ -23,16 +23,9 @@ LEFT = ".f.agentengine-swap"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    (path / "f").write_bytes(b"old\n")
-    return path
-
-
-@pytest.fixture
-def states(tmp_path: Path) -> ReadStates:
-    return ReadStates.of_session(tmp_path / "reads", "", "default")
+def root(root: Path) -> Path:
+    (root / "f").write_bytes(b"old\n")
+    return root
 
 
 def contents(root: Path) -> dict[str, bytes]:

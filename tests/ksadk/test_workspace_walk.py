@@ -22,11 +22,9 @@ from ksadk.workspace.tree import Walk
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    path = (tmp_path / "root").resolve()
-    path.mkdir()
-    yield path
-    subprocess.run(["rm", "-rf", str(path)], check=True)  # pytest's own clean-up is no match for deep trees
+def root(root: Path) -> Iterator[Path]:
+    yield root
+    subprocess.run(["rm", "-rf", str(root)], check=True)  # pytest's own clean-up is no match for deep trees
 
 
 def dig(root: Path, name: str, depth: int) -> None:
