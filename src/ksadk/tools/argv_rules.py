@@ -53,7 +53,7 @@ class Argv:
             return False
         finding = part.finding
         if finding.verdict == "reject":
-            return own and self.exact and part.fixed and finding.reason in _LIFTED and self._is(part)
+            return own and self.exact and can_be_lifted(part) and self._is(part)
         if finding.verdict == "ask":
             vouched = self.exact or finding.reason in _VOUCHED
             return vouched and part.fixed and self._is(part)
@@ -83,6 +83,11 @@ class Argv:
                 return True
             at += 1
         return not self.exact or at == len(rest)
+
+
+def can_be_lifted(part: Part) -> bool:
+    """Whether a rule of the user's own, of exactly its words, lifts the refusal of a part."""
+    return part.fixed and part.finding.reason in _LIFTED and part.around.reason == "harmless"
 
 
 def _name(word: str) -> str:

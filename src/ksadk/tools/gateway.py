@@ -238,15 +238,13 @@ class ToolGateway:
         mode = self.approval_mode()
         needed = mode != "off" and tool_policy_requires_approval(tool.policy, approval_mode=mode)
         rules = standing_rules() if self._rules is None else self._rules
-        if not rules:
+        if not rules and tool.line is None:
             return _ASK if needed else _LET
         from ksadk.tools.rules import Call, decide_call
 
         call = Call.of(tool, tool.parameters.canonical(arguments), project_text())
         rule = decide_call(rules if mode != "off" else [r for r in rules if r.verdict == "deny"], call)
-        if rule is None:
-            return _ASK if needed else _LET
-        if rule.verdict == "deny":
+        if rule is not None and rule.verdict == "deny":
             from ksadk.tools.approvals import NotAllowed
 
             raise NotAllowed(
@@ -257,6 +255,12 @@ class ToolGateway:
                 hint="No approval lifts a deny rule; change the rule.",
                 rule=rule,
             )
+        if tool.line is not None:
+            from ksadk.tools.command_gate import check_line
+
+            needed |= check_line(call, rules) and not tool.isolated()
+        if rule is None:
+            return _ASK if needed else _LET
         return Judgement(rule.verdict == "ask", rule)
 
     def _consent(self) -> Consent:

@@ -75,6 +75,11 @@ class Tool:
     effect; raises what makes it impossible."""
     enabled: Callable[[], bool] = field(default=lambda: True)
     large_fields: tuple[str, ...] = ()
+    line: Callable[[Mapping[str, Any]], str | None] | None = None
+    """The line of shell that a call with those arguments would run, or None where that runs none: the command
+    policy judges it, in every approval mode."""
+    isolated: Callable[[], bool] = field(default=lambda: False)
+    """Whether what a call runs is kept from this machine."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of its description: backend, actions, compat_alias_for."""
 
@@ -116,6 +121,8 @@ def builtin(
     targets: Callable[[Mapping[str, Any]], Mapping[str, Target]] | None = None,
     enabled: Callable[[], bool] = lambda: True,
     large_fields: tuple[str, ...] = (),
+    line: Callable[[Mapping[str, Any]], str | None] | None = None,
+    isolated: Callable[[], bool] = lambda: False,
     **facts: Any,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function as a built-in tool. The name it is bound to goes through the gateway.
@@ -128,7 +135,8 @@ def builtin(
         tool = Tool(
             name=func.__name__, func=func, group=group, boundary=boundary,
             policy=ToolPolicy(risk, side_effects, scopes, approval_exempt),
-            plan=plan, targets=targets, enabled=enabled, large_fields=large_fields, facts=facts,
+            plan=plan, targets=targets, enabled=enabled, large_fields=large_fields, line=line,
+            isolated=isolated, facts=facts,
         )  # fmt: skip
         tool.parameters  # noqa: B018  # a signature that cannot be offered is refused here
         return publish(tool)

@@ -77,7 +77,7 @@ class Rule:
             return self.verdict != "allow" and call.complete and self.tool in call.tool_names
         if self.verdict == "allow":
             return all_allowed(judged, [(argv, self.own)])
-        return argv.tightens(judged, call.arguments["command"])
+        return argv.tightens(judged, str(call.line))
 
     def concerns(self, call: Call) -> bool:
         """The same, the words of a command aside."""
@@ -105,7 +105,8 @@ class Rule:
 
 
 class Call:
-    """A call as rules see it. `targets` is asked for what the call acts on when a condition is about it.
+    """A call as rules see it. `targets` is asked for what the call acts on when a condition is about it, and
+    `line` is the line of shell that it runs: the argument `command`, if not given.
 
     One that is not `complete` names only some of its arguments, as the self-tests of rules do.
     """
@@ -118,11 +119,13 @@ class Call:
         project: str = "",
         *,
         complete: bool = True,
+        line: str | None = None,
     ) -> None:
         self.tool_name = tool_name
         self.complete = complete
         self.arguments = arguments
         self.project = project
+        self.line = arguments.get("command") if line is None else line
         self._targets = targets
         self._found: Mapping[str, Target] | None = None
 
@@ -139,13 +142,13 @@ class Call:
         """What the command policy says of the line that the call runs, or None where it runs none."""
         from ksadk.tools.command_policy import judge_command
 
-        command = self.arguments.get("command")
-        return judge_command(command) if isinstance(command, str) else None
+        return judge_command(self.line) if isinstance(self.line, str) else None
 
     @classmethod
     def of(cls, tool: Tool, arguments: Mapping[str, Any], project: str = "") -> Call:
         """A call of a tool with its canonical arguments."""
-        return cls(tool.name, arguments, tool.targets, project)
+        line = tool.line(arguments) if tool.line is not None else None
+        return cls(tool.name, arguments, tool.targets, project, line=line)
 
     def subject(self, name: str, *, whole: bool = False) -> Subject | None:
         """What a condition under that name is about, or None where the call has nothing of that name."""
