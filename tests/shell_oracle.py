@@ -15,7 +15,11 @@ from pathlib import Path
 BASH = shutil.which("bash")
 
 _DRIVER = r"""
-command_not_found_handle() { printf '%s\0' "$#" "$@" >&9; }
+command_not_found_handle() {
+  local IFS=$'\x1f'
+  local words="$*"
+  printf '%s\x1e' "${words//$'\n'/$'\x1d'}" >&9  # in one write, whatever runs beside it
+}
 number=0
 while IFS= read -r -d '' line <&8; do
   exec 9>"$RECORDS.$number"
@@ -54,5 +58,5 @@ def commands_run(lines: Sequence[str], place: Path) -> list[list[list[str]]]:
 
 
 def _records(path: Path) -> list[list[str]]:
-    fields = iter(path.read_bytes().decode("utf-8", "replace").split("\0")[:-1])
-    return [[next(fields) for _ in range(int(count))] for count in fields]
+    records = path.read_bytes().decode("utf-8", "replace").split("\x1e")[:-1]
+    return [record.replace("\x1d", "\n").split("\x1f") for record in records]

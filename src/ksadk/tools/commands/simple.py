@@ -159,7 +159,8 @@ class Simple(Quoting):
             return True
         self.skip_blanks()
         target = self.word()
-        if operator == "<&" and not (target.text == "-" or target.text.isdigit()):
+        joined = operator in (">&", "<&") and target.text.startswith("-") and target.text != "-"
+        if joined or (operator == "<&" and not (target.text == "-" or target.text.isdigit())):
             raise NotProven("a redirection is unusual")
         redirects.append(Redirect(operator, target))
         return True
