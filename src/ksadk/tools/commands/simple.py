@@ -17,6 +17,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _REDIRECT = re.compile(r"[0-9]*(?:&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|<|>)")
+_MAX_DIGITS = 3
 _BEGIN_REDIRECT = frozenset("<>&0123456789")
 _DELIMITER = re.compile(r"[ \t]*(?:'([A-Za-z0-9_]+)'|\"([A-Za-z0-9_]+)\"|([A-Za-z0-9_]+))" + END)
 _AFTER_TIME = re.compile(r"[ \t]+(?:-p[ \t]+)?(?![A-Za-z_]\w*\+?=|time\b|!)[A-Za-z0-9_./\"'-]")
@@ -149,6 +150,8 @@ class Simple(Quoting):
         if found is None:
             return False
         operator = found[0].lstrip("0123456789")
+        if len(found[0]) - len(operator) > _MAX_DIGITS:
+            raise NotProven("a redirection has a large number, which may be a word")
         if operator in ("<", ">") and self.source.startswith("(", found.end()):
             if operator != found[0]:
                 raise NotProven("a process substitution is joined to a word")
