@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ksadk.sandbox.base import SandboxError, SandboxSession
 from ksadk.sandbox.changes import PRIVATE_NAME, Changes, FileChange, Limits, Taking, is_entered
-from ksadk.sandbox.records import records_directory
+from ksadk.sandbox.left_overs import copies_directory
+from ksadk.sandbox.records import COPY, Facts, Record
 from ksadk.sandbox.trees import read_beneath, remove_tree, walk
 
 _AT_ONCE = 200
@@ -32,29 +35,32 @@ class _Stamp(NamedTuple):
 
 
 class WorkspaceCopy:
-    """All of a workspace but this program's own files, at `directory`. The owner calls `remove`."""
+    """All of a workspace but this program's own files, at `directory`. Its owner calls `remove` or `keep`."""
 
     def __init__(self, root: Path, directory: Path, limits: Limits | None = None) -> None:
         self.root = root
         self.directory = directory
         self._limits = limits or Limits.from_env()
-        self._originals = dict(_stamps(root))
-        _copy(root, directory)
-        self._copied = dict(_stamps(directory))
+        # Written down first: what is killed while it copies leaves nothing that nobody knows of.
+        self._record = Record.make(
+            Facts(f"copy-{directory.name}", COPY, str(root), time.time(), directory=str(directory))
+        )
+        try:
+            directory.mkdir(mode=0o700, parents=True)
+            self._originals = dict(_stamps(root))
+            _copy(root, directory)
+            self._copied = dict(_stamps(directory))
+        except BaseException:
+            self.remove()
+            raise
 
     @classmethod
     def of(cls, root: Path) -> WorkspaceCopy:
         """A copy in the user's state. Raises `SandboxError` where there is no room for it, or no right."""
-        directory = copies_directory() / secrets.token_hex(8)
         try:
-            directory.mkdir(mode=0o700, parents=True)
-            return cls(root, directory)
+            return cls(root, copies_directory() / secrets.token_hex(8))
         except OSError as error:
-            remove_tree(directory)
             raise SandboxError(f"{root} cannot be copied: {error.filename}: {error.strerror}") from error
-        except BaseException:
-            remove_tree(directory)
-            raise
 
     def changes(self, _session: SandboxSession) -> Changes:
         """What commands have made of the copy."""
@@ -75,9 +81,20 @@ class WorkspaceCopy:
             self._take(taking, path, None, deleted=True)
         return taking.done()
 
+    @property
+    def copy_id(self) -> str:
+        """The id under which it is listed once it is kept."""
+        return self._record.facts.sandbox_id
+
+    def keep(self) -> None:
+        """Let it outlive this program, until somebody ends it by its id."""
+        self._record.change(replace(self._record.facts, kept=True))
+        self._record.release()
+
     def remove(self) -> None:
         """Delete the copy."""
         remove_tree(self.directory)
+        self._record.drop()
 
     def _take(self, taking: Taking, path: str, after: bytes | None, *, deleted: bool = False) -> None:
         if after is None and not deleted:
@@ -88,11 +105,6 @@ class WorkspaceCopy:
         now = None if found is None else _Stamp.of(found[1])
         if before != after:
             taking.take(FileChange(path, before, after, stale=now != self._originals.get(path)))
-
-
-def copies_directory() -> Path:
-    """Where copies are."""
-    return records_directory() / "copies"
 
 
 def _stamps(top: Path) -> Iterator[tuple[str, _Stamp]]:

@@ -87,6 +87,11 @@ def of_command(leader: int, mark: str) -> list[int]:
     return sorted(known)
 
 
+def carrying(marked: bytes) -> list[int]:
+    """The processes whose environment has that NAME=VALUE; none where the system has no /proc."""
+    return [found.pid for found in processes() if _carries(found.pid, marked)] if _HAS_PROC else []
+
+
 def _group_lives(leader: int) -> bool:
     try:
         os.kill(-leader, 0)

@@ -17,6 +17,12 @@ from typing import Any
 
 from ksadk.settings import Settings
 
+MARK = "KSADK_SAFE_SANDBOX_ID"
+"""By this variable the processes of a sandbox are known once their program is gone."""
+
+COPY = "copy"
+"""The backend of a record that is of a workspace's copy alone."""
+
 _SUFFIX = ".json"
 _MAX_BYTES = 64 * 1024
 
@@ -26,8 +32,8 @@ class Facts:
     """What a record says of a sandbox.
 
     Times are seconds since the epoch; `expires_at` None where it is kept for as long as its program lives.
-    `kept` where it shall outlive its program, until it expires. `directory` is a directory on this machine
-    that goes with it.
+    `kept` where it shall outlive its program, until it expires, if ever. `directory` is a copy of a workspace
+    that goes with it, and `mark` what its processes on this machine have in the variable `MARK`.
     """
 
     sandbox_id: str
@@ -37,6 +43,7 @@ class Facts:
     expires_at: float | None = None
     kept: bool = False
     directory: str = ""
+    mark: str = ""
     pid: int = 0
 
 

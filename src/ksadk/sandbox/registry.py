@@ -5,17 +5,19 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ksadk.errors import KsadkError
 from ksadk.runtime_context import scoped
 from ksadk.sandbox import records
 from ksadk.sandbox.base import SandboxBackend, SandboxError, SandboxInputFile, SandboxSession
+from ksadk.sandbox.left_overs import end_left_over
 from ksadk.sandbox.records import Facts, Record
 from ksadk.settings import Settings
 
@@ -74,12 +76,10 @@ class SandboxRegistry:
 
     reap: ends what a killed program left behind, given its facts; raises `KsadkError` where that cannot be
         done now, and it is tried again at another start.
-    recording: whether sandboxes are written down for other programs to find.
     """
 
-    def __init__(self, *, reap: Callable[[Facts], None] | None = None, recording: bool = True) -> None:
-        self._reap = reap or _nothing_to_reap
-        self._recording = recording
+    def __init__(self, *, reap: Callable[[Facts], None] = end_left_over) -> None:
+        self._reap = reap
         self._lock = threading.RLock()
         self._entries: dict[str, SandboxEntry] = {}
         self._coming: dict[str, tuple[threading.Lock, int]] = {}
@@ -115,11 +115,14 @@ class SandboxRegistry:
                 return found, False
             self._reap_left_over(moment)
             with self._place(max_sessions or 0):
-                session = backend.create_session(session_id=key, input_files=input_files)
+                mark = secrets.token_hex(16)
+                session = backend.create_session(
+                    session_id=key, env={records.MARK: mark}, input_files=input_files
+                )
                 entry = SandboxEntry(
                     key, backend_name, session, isolated, ttl_seconds, idle_ttl_seconds or 0, moment, moment
                 )
-                self._keep(entry)
+                self._keep(entry, mark)
             return entry, True
 
     @contextlib.contextmanager
@@ -178,8 +181,7 @@ class SandboxRegistry:
         with self._lock:
             entry = self._entries.pop(key, None)
         if entry is not None and entry.record is not None:
-            ends = entry.expires_at
-            entry.record.change(_facts_of(entry, kept=True, expires_at=ends))
+            entry.record.change(replace(entry.record.facts, kept=True, expires_at=entry.expires_at))
             entry.record.release()
         return entry
 
@@ -266,10 +268,9 @@ class SandboxRegistry:
             with self._lock:
                 self._starting -= 1
 
-    def _keep(self, entry: SandboxEntry) -> None:
+    def _keep(self, entry: SandboxEntry, mark: str) -> None:
         try:
-            if self._recording:
-                entry.record = Record.make(_facts_of(entry))
+            entry.record = Record.make(_facts_of(entry, mark))
             with self._lock:
                 if self._closed:
                     raise SandboxError("the sandboxes were closed while one was started")
@@ -300,7 +301,7 @@ class SandboxRegistry:
     def _reap_left_over(self, now: float) -> None:
         """Once a program: end what others, that were killed, left behind."""
         with self._lock:
-            due, self._reaped = not self._reaped and self._recording, True
+            due, self._reaped = not self._reaped, True
         if due:
             reap_left_over(self._reap, now)
 
@@ -343,21 +344,15 @@ def reap_left_over(reap: Callable[[Facts], None], now: float | None = None) -> l
     return ended
 
 
-def _facts_of(entry: SandboxEntry, *, kept: bool = False, expires_at: float | None = None) -> Facts:
+def _facts_of(entry: SandboxEntry, mark: str) -> Facts:
     return Facts(
         sandbox_id=entry.sandbox_id,
         backend=entry.backend_name,
         workspace=str(getattr(entry.session, "workspace_root", "")),
         created_at=entry.created_at,
-        expires_at=expires_at,
-        kept=kept,
-        directory=str(getattr(entry.session, "directory", "")),
+        mark=mark,
         pid=os.getpid(),
     )
-
-
-def _nothing_to_reap(_facts: Facts) -> None:
-    pass
 
 
 _FALLBACK = SandboxRegistry()
