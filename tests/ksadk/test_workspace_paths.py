@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ksadk.workspace import writing
@@ -77,6 +77,7 @@ TARGETS = st.sampled_from([".", "..", "../..", "../../outside", "/", "a", "a/b",
 
 
 @settings(max_examples=200, deadline=None)
+@example(links={"a/a": "a/b"}, files=set(), path="a/a/a")  # in a loop
 @given(links=st.dictionaries(PATHS, TARGETS, max_size=4), files=st.sets(PATHS, max_size=3), path=PATHS)
 def test_a_path_leads_where_the_system_says_whatever_links_are_on_the_way(
     links: dict[str, str], files: set[str], path: str

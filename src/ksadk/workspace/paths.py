@@ -66,7 +66,7 @@ def locate(root: Path, path: str, *, follow: bool = True) -> Place:
     shown = _from_root(root, path)
     look = _Look(root)
     entry = _entry(look, root, shown)
-    place = Place(root, shown, _inside(look, root, shown, str(entry)) if follow else entry, entry)
+    place = Place(root, shown, _inside(look, root, shown, str(root / shown)) if follow else entry, entry)
     if (
         is_private(shown)
         or is_private(place.relative)
