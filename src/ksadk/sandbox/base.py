@@ -21,6 +21,9 @@ TIMEOUT_EXIT_CODE = 124
 CANNOT_RUN_EXIT_CODE = 126
 OUTPUT_LIMIT_EXIT_CODE = 137
 
+MAX_LEFT = 50
+"""How many of the processes that were left a result names."""
+
 WORKSPACE_DIRECTORY = "/workspace"
 """Where an isolated sandbox has the workspace."""
 
@@ -96,7 +99,7 @@ class SandboxCommandResult:
         where the directory to run in is not there, 137 where it printed too much (`output_limit_exceeded`).
     stdout_bytes, stderr_bytes: how much was printed. Where that is more than is kept, `..._truncated` is
         True, and the text is the beginning, a line that says how much is missing, and the end.
-    left_processes: what still ran at the end, and was killed.
+    left_processes: what still ran at the end, and was killed; the first 50.
     """
 
     stdout: str

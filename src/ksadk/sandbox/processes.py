@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ksadk.sandbox.base import LeftProcess
+from ksadk.sandbox.base import MAX_LEFT, LeftProcess
 
 MARK = "KSADK_COMMAND_ID"
 """The variable by which what a command started is known, also where it left its session and its parent."""
@@ -146,7 +146,8 @@ def end(find: Find, grace: float) -> tuple[LeftProcess, ...]:
         time.sleep(pause)
         pause = min(pause * 2, 0.1)
     refused = _kill(find, commands)
-    return tuple(LeftProcess(abs(pid), command, pid not in refused) for pid, command in commands.items())
+    left = [LeftProcess(abs(pid), command, pid not in refused) for pid, command in commands.items()]
+    return tuple(left[:MAX_LEFT])
 
 
 def _kill(find: Find, commands: dict[int, str]) -> set[int]:

@@ -68,12 +68,14 @@ class Ended:
 
 
 class Running:
-    """A process that runs, in a session of its own, with nothing to read and its output read by a thread.
+    """A process that runs, in a session of its own, its output read by a thread.
 
     The deadline is watched apart from the output: neither much of it nor none of it moves the deadline. Use
     it as a context manager: whatever ends the block ends the process.
 
-    limit: bytes of output at which it is ended.
+    finish: ends it, and what it started.
+    stdin: what it reads; nothing by default.
+    limit: bytes of output at which it is ended; head, tail: how much of each stream is kept.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Running:
         finish: Finish,
         *,
         cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
         limit: int = OUTPUT_LIMIT_BYTES,
         head: int = HEAD_BYTES,
@@ -96,7 +99,7 @@ class Running:
         try:
             self.process = subprocess.Popen(
                 argv, env=dict(env), cwd=cwd, pass_fds=pass_fds, start_new_session=True, bufsize=0,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except (OSError, ValueError) as error:
             os.close(self._wake)
