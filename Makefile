@@ -36,9 +36,11 @@ clean:
 	touch $@
 
 .venv/full: .venv/base
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,signing,sql]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,signing,sql,e2b]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 	    --target .venv/a2a-sdk-1.1.0 a2a-sdk==1.1.0 # cards are held against this release too
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	    --target .venv/e2b-2.24.0 e2b==2.24.0 dockerfile-parse==2.0.1 # the first release that is supported
 	touch $@
 
 .venv/bench: .venv/full

@@ -128,8 +128,13 @@ CODES: dict[str, Code] = {
     "background_not_supported": Code("usage", "A command is run to its end, never in the background."),
     "unsupported_language": Code("usage", "Code of that language is not run."),
     "SandboxError": Code("unavailable", "No sandbox is there to run in, or it failed."),
+    "sandbox_ended": Code("unavailable", "The sandbox does not run any more."),
+    "sandbox_unauthenticated": Code("authentication", "E2B refused the key, or there is none."),
+    "sandbox_busy": Code("unavailable", "E2B takes no more requests at the moment."),
+    "sandbox_unreachable": Code("unreachable", "E2B, or the sandbox that runs there, does not answer."),
     "environment_refused": Code(
-        "denied", "A variable that changes what programs load cannot be given to a command."
+        "denied",
+        "A variable that decides what programs load, or holds a key of ours, is never passed on.",
     ),
     "url_required": Code("usage", "There is no URL to fetch."),
     "unsupported_scheme": Code("usage", "Only http and https URLs are fetched."),

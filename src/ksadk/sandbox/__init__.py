@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from ksadk.sandbox.bubblewrap import BubblewrapSandboxBackend
     from ksadk.sandbox.choice import create_sandbox_backend
+    from ksadk.sandbox.e2b import E2BSandboxBackend
     from ksadk.sandbox.local_process import LocalProcessSandboxBackend
 
 _HOME = {
@@ -34,6 +35,7 @@ _HOME = {
     "SandboxType": "base",
     "sandbox_spec_from_env": "base",
     "BubblewrapSandboxBackend": "bubblewrap",
+    "E2BSandboxBackend": "e2b",
     "LocalProcessSandboxBackend": "local_process",
     "create_sandbox_backend": "choice",
 }
@@ -41,6 +43,7 @@ _HOME = {
 __all__ = [
     "BubblewrapSandboxBackend",
     "Denial",
+    "E2BSandboxBackend",
     "LeftProcess",
     "LocalProcessSandboxBackend",
     "SandboxBackend",

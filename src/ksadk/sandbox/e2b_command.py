@@ -1,0 +1,192 @@
+"""One command in a sandbox of E2B: its output taken as it comes, and its processes ended with its time."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ksadk.sandbox.base import (
+    CANNOT_RUN_EXIT_CODE,
+    OUTPUT_LIMIT_EXIT_CODE,
+    TIMEOUT_EXIT_CODE,
+    LeftProcess,
+    SandboxCommandResult,
+)
+from ksadk.sandbox.e2b_service import names
+from ksadk.sandbox.output import Kept
+from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Why
+
+RETAINED_LIMIT_BYTES = 16 * 1024 * 1024
+"""A command that prints more is ended, where the SDK cannot but keep in memory all that was printed."""
+
+_EARLY_SECONDS = 0.2
+"""Clocks differ: an end this short before the time was over is that of the time."""
+
+_KILL_SECONDS = 20
+
+_MARK = "KSADK_SAFE_RUN"
+
+_KILL = """for round in 1 2 3 4 5; do
+found=$(grep -lszxF {mark} /proc/[0-9]*/environ | tr -dc '0-9\\n')
+[ -n "$found" ] || break
+for pid in $found; do tr '\\0\\n' '  ' 2>/dev/null < /proc/$pid/cmdline; echo; done
+kill -KILL $found 2>/dev/null
+done"""
+"""Ends all processes with a command's mark in their environment, again for those that they started meanwhile,
+and prints what they were."""
+
+_CWD = re.compile(r"\bcwd\b")
+
+
+class _TooMuch(Exception):
+    """A command has printed more than is taken."""
+
+
+class _Taken:
+    """What a command has printed so far. Beyond the limit, taking raises `_TooMuch`."""
+
+    def __init__(self, limit: int) -> None:
+        self.stdout, self.stderr = Kept(), Kept()
+        self.errors = 0
+        self._left = limit
+
+    def take_stdout(self, text: str) -> None:
+        self._take(self.stdout, text)
+
+    def take_stderr(self, text: str) -> None:
+        self._take(self.stderr, text)
+
+    def _take(self, kept: Kept, text: str) -> None:
+        self.errors += text.count("\ufffd")
+        data = memoryview(text.encode("utf-8", "replace"))
+        self._left -= len(data)
+        while data:
+            space = kept.space()
+            size = min(len(space), len(data))
+            space[:size] = data[:size]
+            kept.took(size)
+            data = data[size:]
+        if self._left < 0:
+            raise _TooMuch
+
+
+class Command:
+    """A line of bash for a sandbox. The SDK is only given the variables and the directory that there are."""
+
+    def __init__(
+        self, sandbox: Any, line: str, *, seconds: float, envs: dict[str, str], cwd: str = ""
+    ) -> None:
+        run: Callable[..., Any] = sandbox.commands.run
+        self._sandbox = sandbox
+        self._line = line
+        self._seconds = seconds
+        self._in_directory = bool(cwd)
+        self._streams = _takes(run, "on_stdout")
+        forgets = _takes(run, "retain_output")
+        self._taken = _Taken(OUTPUT_LIMIT_BYTES if forgets else RETAINED_LIMIT_BYTES)
+        self._mark = secrets.token_hex(8)
+        self._options: dict[str, Any] = {"timeout": seconds}
+        if self._streams:
+            envs = envs | {_MARK: self._mark}
+            self._options |= {"on_stdout": self._taken.take_stdout, "on_stderr": self._taken.take_stderr}
+        if forgets:
+            self._options["retain_output"] = False
+        if envs:
+            self._options["envs"] = envs
+        if cwd:
+            self._options["cwd"] = cwd
+
+    def run(self) -> SandboxCommandResult:
+        """Run it to its end, its time's or its output's. Raises what the SDK does where it could not run."""
+        began = time.monotonic()
+        why: Why = "ended"
+        left: tuple[LeftProcess, ...] = ()
+        code = 0
+        try:
+            done = self._done()
+            code = _exit_code(done.exit_code, getattr(done, "error", None))
+            if code == 128 + signal.SIGKILL and self._is_late(began):
+                why = "timeout"
+        except _TooMuch:
+            why = "output"
+        except Exception as error:
+            if self._is_late(began) and "TimeoutException" in names(error):
+                why = "timeout"
+            elif self._in_directory and _is_of_directory(error):
+                code = CANNOT_RUN_EXIT_CODE
+                self._taken.take_stderr(f"{error}\n")
+            else:
+                raise
+        except BaseException:
+            self._kill()
+            raise
+        if why != "ended":
+            left = self._kill()
+        return self._result(why, code, left, time.monotonic() - began)
+
+    def _done(self) -> Any:
+        """What has an exit code: the SDK's result, or its exception for a code that is not 0."""
+        try:
+            done = self._sandbox.commands.run(self._line, **self._options)
+        except Exception as error:
+            if "CommandExitException" not in names(error):
+                raise
+            done = error
+        if not self._streams:
+            self._taken.take_stdout(done.stdout or "")
+            self._taken.take_stderr(done.stderr or "")
+        return done
+
+    def _is_late(self, began: float) -> bool:
+        return time.monotonic() - began >= self._seconds - _EARLY_SECONDS
+
+    def _kill(self) -> tuple[LeftProcess, ...]:
+        """End what runs of it; returns what that was."""
+        script = _KILL.format(mark=f"{_MARK}={self._mark}")
+        with contextlib.suppress(Exception):  # the sandbox may be gone, and with it what ran
+            printed = self._sandbox.commands.run(script, timeout=_KILL_SECONDS).stdout
+            return tuple(LeftProcess(0, text) for text in map(str.strip, printed.splitlines()) if text)
+        return ()
+
+    def _result(
+        self, why: Why, code: int, left: tuple[LeftProcess, ...], seconds: float
+    ) -> SandboxCommandResult:
+        taken = self._taken
+        out, err = taken.stdout.text(), taken.stderr.text()
+        taken.stdout.close()
+        taken.stderr.close()
+        return SandboxCommandResult(
+            stdout=out.text, stderr=err.text,
+            exit_code={"timeout": TIMEOUT_EXIT_CODE, "output": OUTPUT_LIMIT_EXIT_CODE}.get(why, code),
+            timed_out=why == "timeout", encoding_errors=taken.errors, left_processes=left,
+            stdout_bytes=out.size, stderr_bytes=err.size,
+            stdout_truncated=out.truncated, stderr_truncated=err.truncated,
+            output_limit_exceeded=why == "output", duration_seconds=seconds,
+        )  # fmt: skip
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of that name."""
+    return name in inspect.signature(function).parameters
+
+
+def _is_of_directory(error: Exception) -> bool:
+    return "InvalidArgumentException" in names(error) and bool(_CWD.search(str(error)))
+
+
+def _exit_code(code: int, error: str | None) -> int:
+    """A shell's exit code; E2B has -1 and words for a shell that a signal ended."""
+    if code >= 0:
+        return code
+    words = (error or "").lower()
+    for number in signal.valid_signals():
+        name = (signal.strsignal(number) or "").split(":")[0].lower()
+        if name and name in words:
+            return 128 + number
+    return 128 + signal.SIGKILL
