@@ -83,6 +83,7 @@ class ProtectedPlaces:
     def check(self) -> list[Removed]:
         """Put everything back as it was; returns what had been changed."""
         removed = []
+        _open_up(self._root / _GIT)
         git = _items(self._root / _GIT, within=False)
         if git != self._git and not (_is_usual(git) and _is_usual(self._git)):
             removed.append(self._put_back(_GIT, self._git, git))
@@ -136,7 +137,10 @@ def _items(place: Path, *, within: bool) -> _Items:
         return {
             "": _Item(stat.S_IFDIR, f"{state.st_dev} {state.st_ino}".encode() if place.name != _GIT else b"")
         }
-    below = {found.path: _item(place / found.path, found.state) for found in walk(place, lambda _: True)}
+    try:
+        below = {found.path: _item(place / found.path, found.state) for found in walk(place, lambda _: True)}
+    except OSError:  # not to be read, as its mode says
+        below = {}
     return {"": _Item(state.st_mode), **below}
 
 
@@ -153,9 +157,15 @@ def _item(place: Path, state: os.stat_result) -> _Item:
     return _Item(state.st_mode, found[0])
 
 
+def _open_up(directory: Path) -> None:
+    """Let a directory be entered, changed and so moved: a command may have taken that from its user."""
+    every = os.R_OK | os.W_OK | os.X_OK
+    if directory.is_dir() and not directory.is_symlink() and not os.access(directory, every):
+        directory.chmod(stat.S_IMODE(directory.stat().st_mode) | stat.S_IRWXU)
+
+
 def _move(place: Path, target: str) -> None:
-    if place.is_dir() and not place.is_symlink():
-        place.chmod(0o700)  # a directory that may not be written keeps its place
+    _open_up(place)
     try:
         place.rename(target)
     except OSError:
