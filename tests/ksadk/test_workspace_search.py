@@ -138,8 +138,31 @@ def test_large_files_in_which_it_is_are_counted_and_not_shown(root: Path, engine
     assert result["skipped"] == {"large_files": 2}
     assert search(root, Query("needle$", is_regex=True), engine)["skipped"]["large_files"] == 2
     assert search(root, Query("nowhere"), engine)["skipped"]["large_files"] == 5
-    alone = search(root, Query("needle", "big"), engine)
+    alone = search(root, Query("nowhere", "big"), engine)
     assert "No file was searched (1 larger than 1 MiB)" in alone["note"]
+
+
+@pytest.mark.parametrize("path", [".", "big"])
+def test_what_only_a_large_file_holds_is_not_said_to_be_nowhere(
+    root: Path, engine: Engine, path: str
+) -> None:
+    put(root, big=b"needle\n" * 200_000, small=b"nothing\n")
+    result = search(root, Query("needle", path), engine)
+    assert (result["results"], result["skipped"]["large_files"]) == ([], 1)
+    assert result["note"] == "It is in 1 file over 1 MiB, of which no lines are shown."
+
+
+@pytest.mark.parametrize("path", [".", "binary"])
+def test_where_all_files_are_binary_nothing_was_searched(root: Path, engine: Engine, path: str) -> None:
+    put(root, binary=b"needle\0", unmarked="needle".encode("utf-16-le"))
+    result = search(root, Query("needle", path), engine)
+    count = 2 if path == "." else 1
+    assert result["skipped"]["binary_files"] == count
+    assert f"No file was searched ({count} with NUL bytes)" in result["note"]
+    put(root, text=b"nothing\n")
+    whole = search(root, Query("needle"), engine)
+    assert "note" not in whole
+    assert "binary_files" not in whole["skipped"]
 
 
 def test_utf16_with_its_mark_is_text(root: Path, engine: Engine) -> None:

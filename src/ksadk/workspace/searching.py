@@ -120,7 +120,7 @@ def search(
             engine = _scan_below(state, wanted, engine)
         else:
             state.scan([wanted.start])
-        why = {} if state.results else _explain(wanted, found)
+        why = {} if state.results else _explain(wanted, found, state.large_files)
     if state.out_of_time and not state.results:
         raise WorkspaceError(
             f"the search was stopped after {seconds:g} seconds", code="search_timeout",
@@ -251,44 +251,67 @@ def _answer(
     return answer
 
 
-def _explain(wanted: Wanted, start: os.stat_result) -> dict[str, Any]:
-    """What was skipped where nothing was found, and a note if that is all there is."""
+def _explain(wanted: Wanted, start: os.stat_result, large_matching: int) -> dict[str, Any]:
+    """What was skipped where nothing was found, and a note if nothing was searched, or something is there
+    that is not shown."""
     walk = Walk(wanted.root, ignoring=True, deadline=wanted.deadline)
-    large = searchable = 0
-    entries = _states(walk, wanted) if stat.S_ISDIR(start.st_mode) else iter([start])
-    for seen, state in enumerate(entries, 1):
-        if state is not None:
-            large += state.st_size > MAX_FILE_BYTES
-            searchable += state.st_size <= MAX_FILE_BYTES
-        if seen >= _EXPLAINED_ENTRIES and searchable:
+    large = binary = 0
+    searched = False
+    entries = _states(walk, wanted) if stat.S_ISDIR(start.st_mode) else iter([(wanted.start, start)])
+    for seen, (names, state) in enumerate(entries, 1):
+        if state is not None and state.st_size > MAX_FILE_BYTES:
+            large += 1
+        elif state is not None and not searched:  # one text is enough to know
+            searched = _is_text(wanted.directories, names, state.st_size)
+            binary += not searched
+        if seen >= _EXPLAINED_ENTRIES and searched:
             complete = False
             break
     else:
         complete = not walk.out_of_time
-    skipped = {
+    skipped: dict[str, Any] = {
         "ignored": walk.skipped.ignored,
         "large_files": large,
         "links": walk.skipped.links,
         "unreadable": walk.skipped.unreadable,
         "complete": complete,
     }
-    return {"skipped": skipped} if searchable else {"skipped": skipped, "note": _why_nothing(skipped)}
+    if not searched:
+        skipped["binary_files"] = binary
+    if large_matching:
+        files = f"{large_matching} file{'s' * (large_matching != 1)}"
+        return {"skipped": skipped, "note": f"It is in {files} over 1 MiB, of which no lines are shown."}
+    return {"skipped": skipped} if searched else {"skipped": skipped, "note": _why_nothing(skipped)}
 
 
-def _states(walk: Walk, wanted: Wanted) -> Iterator[os.stat_result | None]:
-    """Of each entry below the place, its state if it is a file that can be read and fits; else None."""
+def _states(walk: Walk, wanted: Wanted) -> Iterator[tuple[Names, os.stat_result | None]]:
+    """Each entry below the place, with its state if it is a file that can be read and fits; else None."""
     for entry in walk.entries(wanted.root.joinpath(*wanted.start), recursive=True):
         state = None
         if entry.kind == "file" and wanted.fits_glob(entry.path):
             state = walk.state(entry) if walk.may_read(entry) else None
             walk.skipped.unreadable += state is None
-        yield state
+        yield names_of(entry.path), state
 
 
-def _why_nothing(skipped: dict[str, int]) -> str:
+def _is_text(directories: Directories, names: Names, size: int) -> bool:
+    try:
+        descriptor = directories.open(names)
+    except OSError:
+        return False  # gone since
+    try:
+        return as_text(_read(descriptor, size)) is not None
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _why_nothing(skipped: dict[str, Any]) -> str:
     words = {
         "ignored": "left out by ignore files",
         "large_files": "larger than 1 MiB",
+        "binary_files": "with NUL bytes",
         "links": "symbolic links",
         "unreadable": "not readable",
     }
