@@ -21,6 +21,13 @@ MAX_TRAILING_BLANKS = 20
 _BY_SUFFIX = {
     ".py": "python", ".pyi": "python", ".json": "json", ".md": "markdown", ".markdown": "markdown",
 }  # fmt: skip
+_NAME = r"[\w\x80-\U0010ffff]"
+_BLANK = r"(?:[ \t\f]|\\\r?\n)*+"
+_DOTTED = re.compile(rf"(?<!{_NAME})(?>{_NAME}+{_BLANK}\.{_BLANK})++")
+_MAX_DOTTED = 1_000_000
+"""Dots times characters of a dotted name. In an import Python's parser copies what it has at each dot, which
+for the longest name that a file can hold takes hours, in which no other thread runs."""
+
 _OUTSIDE_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
 
@@ -73,6 +80,11 @@ def lint(root: Path, path: str, language: str = "auto", encoding: str | None = N
 def _python(text: str) -> list[Issue]:
     if "\0" in text:
         return _nul(text)
+    for found in _DOTTED.finditer(text):
+        if found[0].count(".") * len(found[0]) > _MAX_DOTTED:
+            return [
+                Issue("error", *position(text, found.start()), "the dotted name is too long to be parsed")
+            ]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the file's own code would warn of goes to nobody here
