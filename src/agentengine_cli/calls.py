@@ -293,6 +293,8 @@ def _value(declaration: str, field: str, metavar: str, help: str) -> TyperOption
 
 def _keeper(field: str) -> Any:
     def keep(_ctx: Any, _param: Any, value: Any) -> None:
+        if value == "":  # a variable of a script that is not set; the default would be another place
+            raise typer.BadParameter("it is empty")
         if value:
             chosen: dict[str, Any] = {field: seconds_of(value) if field == "wait" else value}
             _options.set(replace(_options.get(), **chosen))

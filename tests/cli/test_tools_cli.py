@@ -226,6 +226,7 @@ def test_arguments_come_from_a_file_or_stdin(agentengine: Run, workspace: Path) 
         (("--args", "@absent.json"), "absent.json cannot be read: No such file or directory"),
         (("--args", "@latin.json"), "latin.json is not UTF-8 (byte 0)"),
         (("path=a.txt", "--root", "absent"), "absent is not a directory"),
+        (("path=a.txt", "--root", ""), "--root': it is empty"),
         (("path=a.txt", "--wait-approval", "soon"), "'soon' is not a time such as 10m or 90s"),
         (("path=a.txt", "start_line=two"), "'start_line'"),
         (("pth=a.txt",), "Did you mean 'path'?"),
