@@ -23,8 +23,9 @@ from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
 from ksadk.sandbox.limits import MIB, Limits
 from ksadk.sandbox.local_process import check_command, read_input
-from ksadk.sandbox.probe import Verdict, probe, unavailable
+from ksadk.sandbox.probe import probe
 from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Running
+from ksadk.sandbox.verdicts import Verdict, unavailable
 
 MAX_FILE_BYTES = 16 * MIB
 """Of a file that is written or read through a session."""

@@ -7,9 +7,7 @@ from typing import Any
 
 from ksadk.runtime_context import get_current_workspace_root
 from ksadk.sandbox.base import SandboxBackend, SandboxError
-from ksadk.sandbox.bubblewrap import BubblewrapSandboxBackend
-from ksadk.sandbox.local_process import LocalProcessSandboxBackend
-from ksadk.sandbox.probe import find_bwrap, known, probe, unavailable
+from ksadk.sandbox.verdicts import find_bwrap, known, unavailable
 from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.settings import Settings, read_backend
 
@@ -60,13 +58,19 @@ def create_sandbox_backend(
         )
     root = _workspace_root() if workspace_root is None else Path(workspace_root)
     if name == "bubblewrap":
+        from ksadk.sandbox.bubblewrap import BubblewrapSandboxBackend
+
         return BubblewrapSandboxBackend(root, net=net)
+    from ksadk.sandbox.local_process import LocalProcessSandboxBackend
+
     return LocalProcessSandboxBackend(root, name)
 
 
 def _none() -> SandboxError:
     """Why there is no sandbox: nothing was chosen because bubblewrap does not work, or it was turned off."""
     if not Settings.from_env().sandbox_backend:
+        from ksadk.sandbox.probe import probe
+
         verdict = probe()
         if not verdict.works:
             return unavailable(verdict)

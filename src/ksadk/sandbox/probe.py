@@ -3,95 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from ksadk.sandbox import isolated
 from ksadk.sandbox.base import SandboxError
-from ksadk.sandbox.diagnosis import Diagnosis, diagnose, not_installed, other_platform
+from ksadk.sandbox.diagnosis import Diagnosis, diagnose
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
-from ksadk.settings import Settings
+from ksadk.sandbox.verdicts import Verdict, find_bwrap, key_of, remembered, verdict_file, without_run
 
 _SECONDS = 20.0
-_AGAIN_SECONDS = 60.0
-"""A verdict that it does not work is asked for anew after this: somebody may have repaired it."""
-
-_WATCHED = (
-    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-    "/proc/sys/kernel/unprivileged_userns_clone",
-    "/proc/sys/user/max_user_namespaces",
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether bubblewrap works here, by a run of it.
-
-    program: the bwrap that was tried, empty where none is found.
-    diagnosis: why it does not work; None where it does.
-    """
-
-    works: bool
-    program: str
-    disable_userns: bool = False
-    diagnosis: Diagnosis | None = None
-
-    def bubblewrap(self) -> Bubblewrap:
-        """What runs are started with. Raises `SandboxError` with the diagnosis where it does not work."""
-        if not self.works:
-            raise unavailable(self)
-        return Bubblewrap(self.program, self.disable_userns)
-
-
-def unavailable(verdict: Verdict) -> SandboxError:
-    """The error that says why nothing can be run in bubblewrap; nothing is run without it instead."""
-    found = verdict.diagnosis or Diagnosis("unknown", "bubblewrap does not work here", "")
-    return SandboxError(
-        f"nothing was run: {found.message}", hint=found.fix, cause=found.cause, backend="sandbox/bubblewrap"
-    )
-
-
-def find_bwrap() -> str | None:
-    """The bwrap on the path, or None. Starts nothing."""
-    return None if other_platform() else shutil.which("bwrap", path=_search_path())
-
-
-def known() -> Verdict | None:
-    """What is known already, None for nothing yet. Starts nothing."""
-    return _without_run() or _remembered(find_bwrap() or "")
 
 
 def probe(*, fresh: bool = False) -> Verdict:
     """Whether it works: as remembered of this boot and this bwrap, else by running it; `fresh` runs it."""
-    missing = _without_run()
+    missing = without_run()
     if missing is not None:
         return missing
     program = find_bwrap() or ""
-    verdict = None if fresh else _remembered(program)
+    verdict = None if fresh else remembered(program)
     if verdict is None:
         verdict = _try(program)
         _remember(verdict)
     return verdict
-
-
-def _without_run() -> Verdict | None:
-    elsewhere = other_platform()
-    if elsewhere is not None:
-        return Verdict(False, "", diagnosis=elsewhere)
-    if find_bwrap() is None:
-        return Verdict(False, "", diagnosis=not_installed(_search_path().split(":")))
-    return None
-
-
-def _search_path() -> str:
-    return Settings.from_env().given().get("PATH", os.defpath)
 
 
 def _try(program: str) -> Verdict:
@@ -151,48 +89,10 @@ def _offers(program: str, option: str) -> bool:
     return option.encode() in said.stdout + said.stderr
 
 
-def _file() -> Path:
-    return Settings.from_env().state_dir() / "bubblewrap.json"
-
-
-def _key(program: str) -> list[Any]:
-    """What a verdict holds for: this boot, this program, this user, and what the system allows."""
-    state = Path(program).stat()
-    return [
-        _read("/proc/sys/kernel/random/boot_id"), os.path.realpath(program), state.st_ino, state.st_size,
-        state.st_mtime_ns, os.getuid(), *map(_read, _WATCHED),
-    ]  # fmt: skip
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
-
-
-def _remembered(program: str) -> Verdict | None:
-    try:
-        found = json.loads(_file().read_bytes())
-        verdict = _verdict(found["verdict"])
-        if found["key"] != _key(program):
-            return None
-        if not verdict.works and not 0 <= time.time() - found["at"] < _AGAIN_SECONDS:
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return verdict
-
-
-def _verdict(fields: dict[str, Any]) -> Verdict:
-    diagnosis = fields.pop("diagnosis")
-    return Verdict(**fields, diagnosis=Diagnosis(**diagnosis) if diagnosis else None)
-
-
 def _remember(verdict: Verdict) -> None:
     """Write a verdict down, whole or not at all. Where that cannot be, it is asked for again next time."""
-    file = _file()
-    text = json.dumps({"key": _key(verdict.program), "at": time.time(), "verdict": asdict(verdict)})
+    file = verdict_file()
+    text = json.dumps({"key": key_of(verdict.program), "at": time.time(), "verdict": asdict(verdict)})
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, beside = tempfile.mkstemp(prefix=".bubblewrap-", dir=file.parent)
