@@ -7,10 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from support import Run
 
 from ksadk.settings import Settings
+
+# On a busy machine an example may take any time; tests that are about time measure it themselves.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)

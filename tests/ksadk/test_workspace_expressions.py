@@ -169,7 +169,7 @@ TEXTS = st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join)
 
 
 @needs_ripgrep
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=REGEXES, texts=st.lists(TEXTS, min_size=1, max_size=4), case_sensitive=st.booleans())
 def test_the_engines_agree_on_any_expression_and_text(
     root: Path, query: str, texts: list[bytes], case_sensitive: bool

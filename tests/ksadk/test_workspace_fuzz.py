@@ -151,7 +151,7 @@ def fuzz(tool: Tool, base: Path, examples: int) -> set[str]:
     answered: set[str] = set()
 
     @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        max_examples=examples, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(arguments=calls(tool))

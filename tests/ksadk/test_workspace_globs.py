@@ -69,7 +69,7 @@ def _ignored(rules: RuleFile, path: bytes) -> bool:
     return any(rules.verdict(head, head != path, lambda: None) for head in heads)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LINES)
 def test_ignore_files_are_read_as_git_reads_them(tmp_path: Path, lines: list[str]) -> None:
     for path in PATHS:

@@ -76,7 +76,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
 TARGETS = st.sampled_from([".", "..", "../..", "../../outside", "/", "a", "a/b", "../b", "c", "loop"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(links={"a/a": "a/b"}, files=set(), path="a/a/a")  # in a loop
 @given(links=st.dictionaries(PATHS, TARGETS, max_size=4), files=st.sets(PATHS, max_size=3), path=PATHS)
 def test_a_path_leads_where_the_system_says_whatever_links_are_on_the_way(

@@ -129,7 +129,7 @@ def outcomes(tree: Tree, query: Query, *engines: Engine) -> list[dict[str, Any]]
 
 
 @needs_ripgrep
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(tree=TREES, query=QUERIES)
 def test_the_engines_give_the_same_answer_for_any_tree(tree: Tree, query: Query) -> None:
     with_ripgrep, without = outcomes(tree, query, RIPGREP, PYTHON)
@@ -139,7 +139,7 @@ def test_the_engines_give_the_same_answer_for_any_tree(tree: Tree, query: Query)
 
 @needs_ripgrep
 def test_the_comparison_catches_an_engine_that_reads_no_ignore_files() -> None:
-    @settings(max_examples=400, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=400, database=None, derandomize=True, phases=[Phase.generate])
     @given(tree=TREES, query=QUERIES)
     def compare(tree: Tree, query: Query) -> None:
         first, second = outcomes(tree, query, RIPGREP, NoRules())
