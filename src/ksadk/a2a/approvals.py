@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
 Standing = Literal["pending", "approved", "denied", "expired"]
+"""How a request for approval stands."""
 
 
 class Approvals(Protocol):

@@ -10,8 +10,9 @@ import inspect
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from ksadk.a2a.approvals import Standing
 from ksadk.a2a.runners.base import InputRequired, TextPart, current_pause
 from ksadk.a2a.runners.journal import Journal, current_journal
 from ksadk.errors import KsadkError
@@ -28,8 +29,6 @@ MAX_DIFF_CHARS = 20_000
 """How much of a diff goes with a request for approval; all of it is shown at the prompt."""
 
 MAX_DETAIL_CHARS = 2_000
-
-Standing = Literal["pending", "approved", "denied", "expired"]
 
 
 class GatewayApprovals:
@@ -69,11 +68,6 @@ class GatewayApprovals:
     def decide(self, request_id: str, approve: bool, by: str) -> None:
         """Answer a request for `by`; raises where it no longer can be answered."""
         self._gateway.store.decide(request_id, "approved" if approve else "denied", by=by)
-
-    @property
-    def gateway(self) -> ToolGateway:
-        """The gateway itself, for a prompt that looks again at what a request would do."""
-        return self._gateway
 
     def _ask(self, request: ApprovalRequest, note: str = "") -> Decision:  # noqa: ARG002  # nothing is edited
         place = _place.get()

@@ -30,13 +30,13 @@ from ksadk.a2a.runners.base import (
     RawPart,
     Run,
     RunnerError,
-    TextPart,
     UrlPart,
+    text_of,
 )
 from ksadk.a2a.runners.conversations import Conversations
 from ksadk.a2a.runners.journal import Journal
 from ksadk.a2a.runners.task_run import TaskRun
-from ksadk.a2a.runners.values import events_of, json_part
+from ksadk.a2a.runners.values import events_of, in_words
 
 USER = "a2a"
 """The user of all sessions: who is calling is in the session's name."""
@@ -228,8 +228,7 @@ class _AdkRun(TaskRun):
         if context is None or not context.function_call_id or question.approval is None:
             return None
         self._approvals[context.function_call_id] = dict(question.approval)
-        words = [part.text for part in question.question if isinstance(part, TextPart)]
-        context.request_confirmation(hint="\n".join(words))
+        context.request_confirmation(hint=text_of(question.question))
         context.actions.skip_summarization = True  # the model is not told of a call that waits
         raise _Paused
 
@@ -270,4 +269,4 @@ def _adk_part(part: Part) -> types.Part:
                 file_uri=part.url, mime_type=part.media_type or "application/octet-stream"
             )
         )
-    return types.Part(text=json_part(part))
+    return types.Part(text=in_words(part))

@@ -5,7 +5,7 @@ Nothing here knows a framework or the wire. An agent's author may yield or retur
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -50,6 +50,11 @@ class UrlPart:
 
 
 Part = TextPart | DataPart | RawPart | UrlPart
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """The text among parts, a line end between two."""
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,7 @@ class Call:
     @property
     def text(self) -> str:
         """The text of the message: its text parts, a line end between two."""
-        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+        return text_of(self.parts)
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The text of the answer, a line end between two parts."""
-        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+        return text_of(self.parts)
 
     @property
     def value(self) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ksadk.a2a.runners.base import Artifact, Call, DataPart, Event, RunnerError, Text, TextPart
+from ksadk.a2a.runners.base import Artifact, Call, DataPart, Event, RunnerError, Text
 from ksadk.a2a.runners.langchain import chunk_events
-from ksadk.a2a.runners.values import json_part, json_value
+from ksadk.a2a.runners.values import in_words, json_value
 
 MESSAGES = "messages"
 TEXT_KEYS = ("input", "query", "question", "text")
@@ -56,7 +56,7 @@ class GraphShape:
         if rest and self.text_key not in given:
             if not self.text_key:
                 raise RunnerError(f"the graph takes data with {', '.join(self.keys)}, and was given text")
-            text = "\n".join(part.text if isinstance(part, TextPart) else json_part(part) for part in rest)
+            text = "\n".join(in_words(part) for part in rest)
             given[self.text_key] = [HumanMessage(text)] if self.text_key == MESSAGES else text
         return given
 

@@ -33,6 +33,7 @@ from ksadk.a2a.runners.base import (
     Status,
     Text,
     TextPart,
+    text_of,
 )
 from ksadk.a2a.runners.conversations import Conversations
 from ksadk.a2a.runners.graph_tools import remember_tool_calls
@@ -254,12 +255,12 @@ def _pause(asked: InputRequired, /) -> Answer | None:
         get_config()
     except RuntimeError:  # not in a step
         return None
-    words = [part.text for part in asked.question if isinstance(part, TextPart)]
+    words = text_of(asked.question)
     if asked.approval is None:
         data = [part.data for part in asked.question if isinstance(part, DataPart)]
-        value = interrupt(data[0] if data else "\n".join(words))
+        value = interrupt(data[0] if data else words)
         return Answer((TextPart(value) if isinstance(value, str) else DataPart(value),))
-    value = {APPROVAL: dict(asked.approval), "question": "\n".join(words)}
+    value = {APPROVAL: dict(asked.approval), "question": words}
     raise GraphInterrupt((Interrupt(value, id=str(asked.approval["id"])),))
 
 

@@ -88,8 +88,8 @@ def question_parts(asked: Any) -> tuple[Part, ...]:
     return (TextPart(words), DataPart(value)) if words else (DataPart(value),)
 
 
-def json_part(part: Part) -> str:
-    """A part that is no text, in words, for a model that takes text only."""
+def in_words(part: Part) -> str:
+    """A part as text, for a model that takes nothing else."""
     if isinstance(part, DataPart):
         return json.dumps(part.data, ensure_ascii=False)
     if isinstance(part, UrlPart):
