@@ -10,7 +10,16 @@ from typing import Any
 from agentengine_cli import output
 from agentengine_cli.a2a_agents import Connection
 from agentengine_cli.a2a_text import StreamText, resume_command, show_update
-from ksadk.a2a.client import INTERRUPTED, Outgoing, RemoteAgent, Update, follow, timed_out, wait
+from ksadk.a2a.client import (
+    ENDED_BADLY,
+    INTERRUPTED,
+    Outgoing,
+    RemoteAgent,
+    Update,
+    follow,
+    timed_out,
+    wait,
+)
 from ksadk.a2a.client_errors import AgentError
 from ksadk.a2a.stream import said_text
 
@@ -115,7 +124,7 @@ def _notice(words: str) -> None:
 
 def _warn(update: Update) -> None:
     """Say on stderr how a task ended or paused, unless it completed."""
-    if update.state in ("failed", "rejected", "canceled") or update.state in INTERRUPTED:
+    if update.state in ENDED_BADLY | INTERRUPTED:
         reason = said_text(update)
         said = f": {json.dumps(reason, ensure_ascii=False)[1:-1]}" if reason else ""
         output.say(f"warning: the task is {update.state}{said}")

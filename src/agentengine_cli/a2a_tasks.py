@@ -78,8 +78,11 @@ def status(
         return _shown(run(look(task_id)), target)
 
     state = through_gateway("a2a_status", conduct, {"target": target, "task_id": task_id})["state"]
-    if exit_status and state in ("failed", "rejected", "canceled"):
-        raise typer.Exit(1)
+    if exit_status:
+        from ksadk.a2a.client import ENDED_BADLY
+
+        if state in ENDED_BADLY:
+            raise typer.Exit(1)
 
 
 def cancel(
@@ -175,16 +178,14 @@ def _state(word: str) -> str:
 
 def _rows(page: dict[str, Any]) -> str:
     from agentengine_cli.a2a_text import field
+    from ksadk.a2a.client import state_name_word
 
     lines = []
     for task in page.get("tasks", []):
-        state = (
-            str(task.get("status", {}).get("state", "")).removeprefix("TASK_STATE_").lower().replace("_", "-")
-        )
         lines += [
             field("Task", task["id"]),
             field("Context", task.get("contextId", "")),
-            field("State", state),
+            field("State", state_name_word(str(task.get("status", {}).get("state", "")))),
             "\n",
         ]
     if page.get("nextPageToken"):

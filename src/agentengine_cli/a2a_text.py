@@ -13,7 +13,8 @@ from typing import Any
 
 from agentengine_cli.output import visible, write_utf8
 from ksadk.a2a.client import INTERRUPTED, TERMINAL, Update
-from ksadk.a2a.stream import REASONING_ARTIFACT, Output, is_thinking
+from ksadk.a2a.parts import REASONING
+from ksadk.a2a.stream import Output, is_thinking
 
 
 def show_update(update: Update, target: str) -> None:
@@ -42,7 +43,7 @@ class StreamText:
 
     def _artifact(self, update: Update) -> Iterator[str]:
         artifact = update.value.artifact_update.artifact
-        if artifact.artifact_id not in self._named and artifact.name != REASONING_ARTIFACT:
+        if artifact.artifact_id not in self._named and artifact.name != REASONING:
             self._named.add(artifact.artifact_id)
             yield field("Artifact", artifact.name or artifact.artifact_id)
         for event in self._output.take(update):
@@ -76,7 +77,7 @@ def _artifacts(update: Update) -> Iterator[str]:
 
 def _parts(artifact: Any) -> Iterator[str]:
     name = artifact.name or artifact.artifact_id
-    if artifact.name != REASONING_ARTIFACT:
+    if artifact.name != REASONING:
         yield field("Artifact", name)
     for part in artifact.parts:
         yield from _content([part], "Thinking" if is_thinking(artifact, part) else "Text")

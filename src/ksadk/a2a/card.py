@@ -16,6 +16,7 @@ from ksadk.errors import KsadkError
 
 PROTOCOL_VERSION = "1.0"
 """The protocol's version as a card carries it: major.minor, never a patch."""
+CARD_PATH = "/.well-known/agent-card.json"
 JSONRPC_PATH = "/a2a/jsonrpc"
 REST_PATH = "/a2a/v1"
 DEFAULT_MODES = ("text/plain",)

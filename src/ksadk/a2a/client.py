@@ -41,7 +41,8 @@ FIRST_POLL = 0.1
 POLL_INTERVAL = 2.0
 MAX_RESUMPTIONS = 5
 
-TERMINAL = frozenset({"completed", "failed", "canceled", "rejected"})
+ENDED_BADLY = frozenset({"failed", "canceled", "rejected"})
+TERMINAL = ENDED_BADLY | {"completed"}
 INTERRUPTED = frozenset({"input-required", "auth-required"})
 
 Notice = Callable[[str], None]
@@ -51,9 +52,13 @@ Notice = Callable[[str], None]
 def state_word(state: int) -> str:
     """A task's state as people read it: `completed`, `input-required`; `unspecified` where none is known."""
     try:
-        name = TaskState.Name(state)
+        return state_name_word(TaskState.Name(state))
     except ValueError:
         return str(state)
+
+
+def state_name_word(name: str) -> str:
+    """The same of a state's name in JSON, `TASK_STATE_INPUT_REQUIRED`."""
     return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 

@@ -26,7 +26,7 @@ from a2a.utils.errors import (
 
 from ksadk.a2a.executor import HISTORY, Executor
 from ksadk.a2a.output import TERMINAL
-from ksadk.a2a.parts import data_part, text_of
+from ksadk.a2a.parts import REASONING, data_part, text_of
 from ksadk.a2a.runners.base import Runner
 from ksadk.a2a.stores.base import OwnerContext
 
@@ -195,7 +195,7 @@ def _said(task: pb.Task) -> Iterator[tuple[str, str]]:
         if text := text_of(message.parts):
             yield ("user" if message.role == pb.ROLE_USER else "agent", text)
     for artifact in task.artifacts:
-        if artifact.name != "reasoning" and (text := text_of(artifact.parts)):
+        if artifact.name != REASONING and (text := text_of(artifact.parts)):
             yield "agent", text
     if task.status.HasField("message") and (text := text_of(task.status.message.parts)):
         yield "agent", text

@@ -11,7 +11,15 @@ from a2a.server.events import EventQueue
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
 
-from ksadk.a2a.parts import ADK_METADATA, SNAPSHOT_KEY, THOUGHT_KEY, agent_message, now, part_to_wire
+from ksadk.a2a.parts import (
+    ADK_METADATA,
+    REASONING,
+    SNAPSHOT_KEY,
+    THOUGHT_KEY,
+    agent_message,
+    now,
+    part_to_wire,
+)
 from ksadk.a2a.runners.base import (
     Artifact,
     AuthRequired,
@@ -108,7 +116,7 @@ class Output:
                 await self._chunk("response", event.text, event.replace)
             case Thinking():
                 if self._include_reasoning:
-                    await self._chunk("reasoning", event.text, event.replace)
+                    await self._chunk(REASONING, event.text, event.replace)
             case Artifact():
                 await self._artifact(event)
             case Reply(parts):  # there is a task already, so it is part of the answer
@@ -206,7 +214,7 @@ class Output:
         self, segment: _Segment, text: str, *, append: bool, last: bool = False, snapshot: bool = False
     ) -> None:
         metadata = Struct()
-        if segment.kind == "reasoning":
+        if segment.kind == REASONING:
             metadata[THOUGHT_KEY] = True
         if snapshot:
             metadata[SNAPSHOT_KEY] = True

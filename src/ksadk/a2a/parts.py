@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -18,6 +18,8 @@ SNAPSHOT_KEY = "ksadk_output_snapshot"
 """In the metadata of a part that replaces what its artifact held, and does not only repeat it."""
 THOUGHT_KEY = "adk_thought"
 """In the metadata of a part that is reasoning."""
+REASONING: Literal["reasoning"] = "reasoning"
+"""The name of artifacts that are reasoning."""
 
 ADK_METADATA = ParseDict(
     {"https://google.github.io/adk-docs/a2a/a2a-extension/": {"adk_agent_executor_v2": True}}, Struct()

@@ -13,11 +13,12 @@ import httpx
 from a2a.types import AgentCard, AgentInterface
 from google.protobuf.json_format import ParseDict, ParseError
 
+from ksadk.a2a.card import PROTOCOL_VERSION
 from ksadk.a2a.client_errors import AgentError, CardNotFound, CardUnusable, http_error
 from ksadk.a2a.json_text import MAX_BYTES
 from ksadk.a2a.targets import Target
 from ksadk.a2a.urls import reach, split_http_url
-from ksadk.a2a.wire import VERSION, Interface, network, parse_json, read_body
+from ksadk.a2a.wire import Interface, network, parse_json, read_body
 
 BINDINGS = ("JSONRPC", "HTTP+JSON")
 """What is spoken here."""
@@ -121,7 +122,9 @@ def choose_interface(remote: RemoteCard, preferred: Sequence[str] = ()) -> Inter
         raise _not_usable(remote)
     wanted = [offered for binding in preferred for offered in usable if offered.protocol_binding == binding]
     chosen = (wanted or usable)[0]
-    return Interface(chosen.url, chosen.protocol_binding, chosen.protocol_version or VERSION, chosen.tenant)
+    return Interface(
+        chosen.url, chosen.protocol_binding, chosen.protocol_version or PROTOCOL_VERSION, chosen.tenant
+    )
 
 
 def _not_usable(remote: RemoteCard) -> AgentError:

@@ -23,9 +23,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ksadk.a2a.card import JSONRPC_PATH, REST_PATH
+from ksadk.a2a.card import CARD_PATH, JSONRPC_PATH, REST_PATH
 
-CARD_PATH = "/.well-known/agent-card.json"
 HEALTH_PATH = "/healthz"
 CARD_SECONDS = 60
 """How long a client may keep the card without asking again."""
@@ -36,7 +35,7 @@ _STATUS = {"TASK_NOT_CANCELABLE": 409, "CONTENT_TYPE_NOT_SUPPORTED": 415, "INVAL
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def card_route(card: Mapping[str, Any], path: str, at: float) -> Route:
+def card_route(card: Mapping[str, Any], prefix: str, at: float) -> Route:
     """The card, which was made at the time `at`, with what clients need to keep it (8.6.1)."""
     body = json.dumps(card, ensure_ascii=False, separators=(",", ":")).encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -51,7 +50,7 @@ def card_route(card: Mapping[str, Any], path: str, at: float) -> Route:
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="application/json", headers=headers)
 
-    return Route(path, get, methods=["GET"])
+    return Route(prefix + CARD_PATH, get, methods=["GET"])
 
 
 def _is_kept(request: Request, etag: str, at: int) -> bool:

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from ksadk.a2a.approvals import Approvals, Standing
 from ksadk.a2a.callers import BearerFile, CallContexts, Network
+from ksadk.a2a.card import CARD_PATH
 from ksadk.a2a.decisions import DECISION, Watch
 from ksadk.a2a.executor import LOST, STOPPED, Executor
 from ksadk.a2a.guards import Guards, Hosts, Limits
@@ -29,7 +30,6 @@ from ksadk.a2a.handler import Handler, internal_message
 from ksadk.a2a.output import TERMINAL
 from ksadk.a2a.parts import agent_message, now
 from ksadk.a2a.routes import (
-    CARD_PATH,
     HEALTH_PATH,
     card_route,
     health_route,
@@ -133,7 +133,7 @@ class A2AServer:
         routes = []
         for prefix in prefixes:
             routes += jsonrpc_routes(jsonrpc, prefix) + rest_routes(rest, prefix)
-        routes += [card_route(self.card, prefix + CARD_PATH, time.time()) for prefix in prefixes]
+        routes += [card_route(self.card, prefix, time.time()) for prefix in prefixes]
         return [*routes, health_route()]
 
     @asynccontextmanager

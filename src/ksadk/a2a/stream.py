@@ -11,14 +11,11 @@ import httpx
 from a2a.types import Artifact, Part
 from google.protobuf.json_format import MessageToDict
 
-from ksadk.a2a.client import INTERRUPTED, Update, connect, follow, text_message
+from ksadk.a2a.client import ENDED_BADLY, INTERRUPTED, Update, connect, follow, text_message
 from ksadk.a2a.client_errors import A2ARunError, AgentError
+from ksadk.a2a.parts import REASONING, SNAPSHOT_KEY, THOUGHT_KEY
 
 Kind = Literal["thinking", "text"]
-
-REASONING_ARTIFACT = "reasoning"
-THOUGHT = "adk_thought"
-SNAPSHOT = "ksadk_output_snapshot"
 
 _BAD_ENDS = {
     "failed": ("a2a_task_failed", "the agent's task failed"),
@@ -71,7 +68,7 @@ class Output:
         for kind, parts in kinds.items():
             key = (artifact.artifact_id, kind)
             text = "".join(part.text for part in parts)
-            if any(_marked(part.metadata, SNAPSHOT) for part in parts):
+            if any(_marked(part.metadata, SNAPSHOT_KEY) for part in parts):
                 yield from self._authoritative(key, text)
             elif append:
                 yield from self._grown(key, text)
@@ -105,9 +102,9 @@ class Output:
 def is_thinking(artifact: Artifact, part: Part) -> bool:
     """Whether a part of an artifact is reasoning, and not the answer."""
     return (
-        artifact.name == REASONING_ARTIFACT
-        or _marked(artifact.metadata, THOUGHT)
-        or _marked(part.metadata, THOUGHT)
+        artifact.name == REASONING
+        or _marked(artifact.metadata, THOUGHT_KEY)
+        or _marked(part.metadata, THOUGHT_KEY)
     )
 
 
@@ -154,7 +151,7 @@ def summary(update: Update, *, wanted: str = "completed") -> dict[str, Any]:
         pass
     text = output.whole("text")
     failed = end_error(update, text)
-    if failed is not None and update.state in ("failed", "rejected", "canceled") and update.state != wanted:
+    if failed is not None and update.state in ENDED_BADLY and update.state != wanted:
         raise failed
     result = {
         "ok": True,

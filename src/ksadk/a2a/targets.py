@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ksadk.a2a.card import CARD_PATH
 from ksadk.a2a.client_errors import AgentError
 from ksadk.a2a.urls import reach, split_http_url
 
-CARD_PATH = "/.well-known/agent-card.json"
 OLD_CARD_PATH = "/.well-known/agent.json"
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s/:@?#\[\]]+):(\d{1,5})(/\S*)?")

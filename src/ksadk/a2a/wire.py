@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import httpx
 
+from ksadk.a2a.card import PROTOCOL_VERSION
 from ksadk.a2a.client_errors import (
     BODY_SHOWN,
     AgentError,
@@ -30,7 +31,6 @@ from ksadk.a2a.client_errors import (
 from ksadk.a2a.sse import EventReader
 
 VERSION_HEADER = "A2A-Version"
-VERSION = "1.0"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _BODY_OF_REFUSAL = 64 * 1024
 
@@ -57,7 +57,7 @@ class Interface:
 
     url: str
     binding: str
-    version: str = VERSION
+    version: str = PROTOCOL_VERSION
     tenant: str = ""
 
 
@@ -128,7 +128,7 @@ class Wire:
             verb,
             httpx.URL(url).copy_merge_params(query),
             json=body,
-            headers={VERSION_HEADER: VERSION, **self._extras.headers},
+            headers={VERSION_HEADER: PROTOCOL_VERSION, **self._extras.headers},
         )
 
     async def _refuse_failures(self, response: httpx.Response) -> None:
