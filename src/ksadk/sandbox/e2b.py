@@ -164,8 +164,10 @@ class E2BSession:
         seconds = command_timeout(timeout, self._settings)
         variables = checked(env, self._settings)
         directory = posixpath.join(self._directory, cwd or "")
+        running = Command(self._sandbox, command, seconds=seconds, envs=variables, cwd=directory)
         with self._asked("the command cannot be run in the sandbox"):
-            return Command(self._sandbox, command, seconds=seconds, envs=variables, cwd=directory).run()
+            running.run()
+        return running.result()
 
     def get_host(self, port: int) -> str:
         """The host name under which a port of the sandbox is reached from anywhere."""

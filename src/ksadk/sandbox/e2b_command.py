@@ -67,9 +67,9 @@ class _Taken:
         data = memoryview(text.encode("utf-8", "replace"))
         self._left -= len(data)
         while data:
-            space = kept.space()
-            size = min(len(space), len(data))
-            space[:size] = data[:size]
+            with kept.space() as space:
+                size = min(len(space), len(data))
+                space[:size] = data[:size]
             kept.took(size)
             data = data[size:]
         if self._left < 0:
@@ -91,6 +91,10 @@ class Command:
         forgets = _takes(run, "retain_output")
         self._taken = _Taken(OUTPUT_LIMIT_BYTES if forgets else RETAINED_LIMIT_BYTES)
         self._mark = secrets.token_hex(8)
+        self._why: Why = "ended"
+        self._code = 0
+        self._seconds_taken = 0.0
+        self._left: tuple[LeftProcess, ...] = ()
         self._options: dict[str, Any] = {"timeout": seconds}
         if self._streams:
             envs = envs | {_MARK: self._mark}
@@ -102,33 +106,45 @@ class Command:
         if cwd:
             self._options["cwd"] = cwd
 
-    def run(self) -> SandboxCommandResult:
+    def run(self) -> None:
         """Run it to its end, its time's or its output's. Raises what the SDK does where it could not run."""
         began = time.monotonic()
-        why: Why = "ended"
-        left: tuple[LeftProcess, ...] = ()
-        code = 0
         try:
             done = self._done()
-            code = _exit_code(done.exit_code, getattr(done, "error", None))
-            if code == 128 + signal.SIGKILL and self._is_late(began):
-                why = "timeout"
+            self._code = _exit_code(done.exit_code, getattr(done, "error", None))
+            if self._code == 128 + signal.SIGKILL and self._is_late(began):
+                self._why = "timeout"
         except _TooMuch:
-            why = "output"
+            self._why = "output"
         except Exception as error:
             if self._is_late(began) and "TimeoutException" in names(error):
-                why = "timeout"
+                self._why = "timeout"
             elif self._in_directory and _is_of_directory(error):
-                code = CANNOT_RUN_EXIT_CODE
+                self._code = CANNOT_RUN_EXIT_CODE
                 self._taken.take_stderr(f"{error}\n")
             else:
                 raise
         except BaseException:
             self._kill()
             raise
-        if why != "ended":
-            left = self._kill()
-        return self._result(why, code, left, time.monotonic() - began)
+        if self._why != "ended":
+            self._left = self._kill()
+        self._seconds_taken = time.monotonic() - began
+
+    def result(self) -> SandboxCommandResult:
+        """What its run came to."""
+        taken, why = self._taken, self._why
+        out, err = taken.stdout.text(), taken.stderr.text()
+        taken.stdout.close()
+        taken.stderr.close()
+        codes = {"timeout": TIMEOUT_EXIT_CODE, "output": OUTPUT_LIMIT_EXIT_CODE}
+        return SandboxCommandResult(
+            stdout=out.text, stderr=err.text, exit_code=codes.get(why, self._code),
+            timed_out=why == "timeout", encoding_errors=taken.errors, left_processes=self._left,
+            stdout_bytes=out.size, stderr_bytes=err.size,
+            stdout_truncated=out.truncated, stderr_truncated=err.truncated,
+            output_limit_exceeded=why == "output", duration_seconds=self._seconds_taken,
+        )  # fmt: skip
 
     def _done(self) -> Any:
         """What has an exit code: the SDK's result, or its exception for a code that is not 0."""
@@ -153,22 +169,6 @@ class Command:
             printed = self._sandbox.commands.run(script, timeout=_KILL_SECONDS).stdout
             return tuple(LeftProcess(0, text) for text in map(str.strip, printed.splitlines()) if text)
         return ()
-
-    def _result(
-        self, why: Why, code: int, left: tuple[LeftProcess, ...], seconds: float
-    ) -> SandboxCommandResult:
-        taken = self._taken
-        out, err = taken.stdout.text(), taken.stderr.text()
-        taken.stdout.close()
-        taken.stderr.close()
-        return SandboxCommandResult(
-            stdout=out.text, stderr=err.text,
-            exit_code={"timeout": TIMEOUT_EXIT_CODE, "output": OUTPUT_LIMIT_EXIT_CODE}.get(why, code),
-            timed_out=why == "timeout", encoding_errors=taken.errors, left_processes=left,
-            stdout_bytes=out.size, stderr_bytes=err.size,
-            stdout_truncated=out.truncated, stderr_truncated=err.truncated,
-            output_limit_exceeded=why == "output", duration_seconds=seconds,
-        )  # fmt: skip
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from typing import Any
 from ksadk.errors import KsadkError
 from ksadk.sandbox.base import SandboxError
 from ksadk.settings import Settings
+
+# What the SDK logs is for those who ask for it; where nobody has, Python would print it.
+logging.getLogger("e2b").addHandler(logging.NullHandler())
 
 _EXTRA = "pip install 'agentengine-cli[e2b]'"
 
@@ -33,12 +37,22 @@ _CODES = {
 _ENDED = "likely due to sandbox timeout"
 """How releases of the SDK without a class for it say that a sandbox is gone."""
 
-_HINTS = {
-    "sandbox_ended": "Its life was over, or somebody ended it. The next call starts another one.",
-    "sandbox_unauthenticated": "Set E2B_API_KEY to a key of the E2B account that the template is in.",
-    "sandbox_busy": "Wait a moment, and try again.",
-    "sandbox_unreachable": "See to the connection to E2B, and to E2B_DOMAIN where it is not e2b.app.",
+_WORDS = {
+    "sandbox_ended": (
+        "it is not there any more",
+        "Its life was over, or somebody ended it. The next call starts another one.",
+    ),
+    "sandbox_unauthenticated": (
+        "E2B refused the key",
+        "Set E2B_API_KEY to a key of the E2B account that the template is in.",
+    ),
+    "sandbox_busy": ("E2B takes no more requests now", "Wait a moment, and try again."),
+    "sandbox_unreachable": (
+        "there is no connection",
+        "See to the connection to E2B, and to E2B_DOMAIN where that is not e2b.app.",
+    ),
 }
+"""What is said of an error, and what to do, where the SDK's own words are for its programmers."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +92,24 @@ class Service:
         except KsadkError:
             raise
         except Exception as error:
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            shown = told.replace(self.key, "<secret>") if self.key else told
             code = _code(error)
-            ours = SandboxError(f"{failing}: {shown}", code=code, hint=_HINTS.get(code))
-            if shown != told:
-                raise ours from None  # whose words hold the key
+            words, hint = _WORDS.get(code, (_words(error, code), None))
+            shown = words.replace(self.key, "<secret>") if self.key else words
+            ours = SandboxError(f"{failing}: {shown}", code=code, hint=hint)
+            if self.key and self.key in str(error):
+                raise ours from None
             raise ours from error
 
 
 def names(error: BaseException) -> set[str]:
     """The names of an exception's classes, from its own upwards."""
     return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _words(error: Exception, code: str) -> str:
+    if code == SandboxError.code:
+        return f"{type(error).__name__}: {error}"
+    return str(error)
 
 
 def _code(error: Exception) -> str:
