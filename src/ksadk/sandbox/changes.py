@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from ksadk.sandbox.base import SandboxSession
@@ -70,8 +71,38 @@ class Changes:
 class TrackedWorkspace(Protocol):
     """What was put into a sandbox, and can be compared with what is there now."""
 
+    root: Path
+
     def changes(self, session: SandboxSession) -> Changes:
         """Compare. Raises `SandboxError`."""
+
+    def remove(self) -> None:
+        """The sandbox has ended: delete what was made for it on this machine."""
+
+
+class TrackedSession:
+    """A sandbox that works on a copy of a workspace, and what the copy was made from."""
+
+    def __init__(self, session: SandboxSession, workspace: TrackedWorkspace) -> None:
+        self.workspace = workspace
+        self.workspace_root = workspace.root
+        self._session = session
+        self.sandbox_id = session.sandbox_id
+        self.write_file = session.write_file
+        self.read_file = session.read_file
+        self.run_command = session.run_command
+        self.get_host = session.get_host
+
+    def changes(self) -> Changes:
+        """What commands have made of the copy. Raises `SandboxError`."""
+        return self.workspace.changes(self._session)
+
+    def kill(self) -> None:
+        """End the sandbox, and delete what was made for it."""
+        try:
+            self._session.kill()
+        finally:
+            self.workspace.remove()
 
 
 class Taking:

@@ -6,13 +6,21 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ksadk.sandbox.base import SandboxError, SandboxSession
-from ksadk.sandbox.changes import PRIVATE_NAME, Changes, FileChange, Limits, Taking, is_entered
+from ksadk.sandbox.base import SandboxBackend, SandboxError, SandboxInputFile, SandboxSession
+from ksadk.sandbox.changes import (
+    PRIVATE_NAME,
+    Changes,
+    FileChange,
+    Limits,
+    Taking,
+    TrackedSession,
+    is_entered,
+)
 from ksadk.sandbox.left_overs import copies_directory
 from ksadk.sandbox.records import COPY, Facts, Record
 from ksadk.sandbox.trees import read_beneath, remove_tree, walk
@@ -105,6 +113,34 @@ class WorkspaceCopy:
         now = None if found is None else _Stamp.of(found[1])
         if before != after:
             taking.take(FileChange(path, before, after, stale=now != self._originals.get(path)))
+
+
+class OnCopyBackend:
+    """Starts sandboxes that each work on a copy of their own.
+
+    backend_of: what starts them for a workspace, given that.
+    """
+
+    def __init__(self, root: Path, backend_of: Callable[[Path], SandboxBackend]) -> None:
+        self._root = root
+        self._backend_of = backend_of
+
+    def create_session(
+        self,
+        *,
+        session_id: str,
+        env: Mapping[str, str] | None = None,
+        input_files: Sequence[SandboxInputFile] | None = None,
+    ) -> TrackedSession:
+        """Copy the workspace, and start one on the copy. Raises `SandboxError`."""
+        copy = WorkspaceCopy.of(self._root)
+        try:
+            backend = self._backend_of(copy.directory)
+            session = backend.create_session(session_id=session_id, env=env, input_files=input_files)
+        except BaseException:
+            copy.remove()
+            raise
+        return TrackedSession(session, copy)
 
 
 def _stamps(top: Path) -> Iterator[tuple[str, _Stamp]]:

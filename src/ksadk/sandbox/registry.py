@@ -34,7 +34,6 @@ class SandboxEntry:
     """A sandbox that is alive. Times are seconds since the epoch; a limit of 0 is none.
 
     `users` counts the calls that run in it now: while there are any it is neither swept nor evicted.
-    `workspace` is whatever the one who started it keeps about the files that were put into it.
     """
 
     key: str
@@ -45,7 +44,6 @@ class SandboxEntry:
     idle_ttl_seconds: float
     created_at: float
     last_used_at: float
-    workspace: Any = None
     users: int = 0
     record: Record | None = field(default=None, repr=False)
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ksadk.sandbox.base import WORKSPACE_DIRECTORY, SandboxError, SandboxInputFile, SandboxSession
+from ksadk.sandbox.base import (
+    WORKSPACE_DIRECTORY,
+    SandboxBackend,
+    SandboxError,
+    SandboxInputFile,
+    SandboxSession,
+)
 from ksadk.sandbox.changes import (
     PRIVATE_NAME,
     SKIPPED_NAMES,
@@ -16,6 +23,7 @@ from ksadk.sandbox.changes import (
     FileChange,
     Limits,
     Taking,
+    TrackedSession,
     is_entered,
 )
 from ksadk.sandbox.trees import read_beneath, walk
@@ -68,6 +76,9 @@ class SyncedWorkspace:
             synced.files.append(SandboxInputFile(root / found.path, target))
         return synced
 
+    def remove(self) -> None:
+        """Nothing was made for it on this machine."""
+
     def _skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
@@ -97,11 +108,33 @@ class SyncedWorkspace:
         return found[0], _digest(found[0]) != sent
 
 
+class SyncingBackend:
+    """Starts sandboxes that are somewhere else, with a workspace's files in them."""
+
+    def __init__(self, root: Path, backend: SandboxBackend) -> None:
+        self._root = root
+        self._backend = backend
+
+    def create_session(
+        self,
+        *,
+        session_id: str,
+        env: Mapping[str, str] | None = None,
+        input_files: Sequence[SandboxInputFile] | None = None,
+    ) -> TrackedSession:
+        """Start one with the workspace's files, and further ones. Raises `SandboxError`."""
+        synced = SyncedWorkspace.of(self._root)
+        session = self._backend.create_session(
+            session_id=session_id, env=env, input_files=[*synced.files, *(input_files or ())]
+        )
+        return TrackedSession(session, synced)
+
+
 def _listed(session: SandboxSession) -> Digests:
     """The digests of the files that are in the sandbox's workspace now."""
     names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
     line = (
-        f"cd {WORKSPACE_DIRECTORY} && find . -mindepth 1"
+        f": > {_LISTING}; cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; find . -mindepth 1"
         f" -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
         f" -o -type f -print0 | xargs -0 -r sha256sum -z -- > {_LISTING}"
     )
