@@ -193,15 +193,16 @@ def test_hostile_arguments_in_a_hostile_tree_give_a_result(name: str, base: Path
 @pytest.mark.parametrize("fault", ["raises", "writes outside", "leaks"])
 def test_the_fuzzer_finds_a_tool_that_is_bad(fault: str, base: Path) -> None:
     def bad(path: str, content: str = "") -> dict[str, Any]:
-        """A tool that is bad when it is asked about a certain file."""
-        if path == "leak":
+        """A tool that is bad unless it is asked about the plainest file."""
+        leak = workspace.workspace_root() / "leak"
+        if path != GOOD["path"]:
             if fault == "raises":
                 raise UnicodeError("a bug")
             if fault == "writes outside":
-                (workspace.workspace_root() / path).write_text("x")
-            return {"ok": True, "content": (workspace.workspace_root() / path).read_text()}
+                leak.write_text("x")
+            return {"ok": True, "content": leak.read_text()}
         return {"ok": True}
 
     tool = replace(find("write_workspace_file"), func=bad, plan=None)
     with pytest.raises((UnicodeError, AssertionError)):
-        fuzz(tool, base, 400)
+        fuzz(tool, base, 100)
