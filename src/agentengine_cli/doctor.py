@@ -121,14 +121,17 @@ def _package(_settings: Settings) -> Iterator[Finding]:
 
 
 def _programs(_settings: Settings) -> Iterator[Finding]:
-    from ksadk.toolsets.sandbox import AVAILABLE_BACKENDS
-
     yield _program("ripgrep", "rg", "searches use Python, which is slower", "Install ripgrep.")
-    if "bubblewrap" in AVAILABLE_BACKENDS:
-        yield _program("bubblewrap", "bwrap", "the local sandbox needs it", "Install bubblewrap (Linux).")
-    else:
-        found = _program("bubblewrap", "bwrap", "nothing in this release uses it", "")
-        yield found if found.state == "fault" else found._replace(state="ok")
+    yield _program("bubblewrap", "bwrap", "the local sandbox needs it", "Install bubblewrap (Linux).")
+    from ksadk.sandbox.verdicts import known
+
+    verdict = known()
+    if verdict is None:
+        yield Finding("local sandbox", "note", "not tried yet", "Try it: agentengine sandbox status --probe.")
+    elif verdict.works:
+        yield Finding("local sandbox", "ok", "works, as of the last time that it was tried")
+    elif verdict.diagnosis is not None and verdict.program:
+        yield Finding("local sandbox", "fault", verdict.diagnosis.message, verdict.diagnosis.fix)
 
 
 def _program(name: str, program: str, without: str, fix: str) -> Finding:

@@ -149,6 +149,11 @@ class BubblewrapSession:
             raise SandboxError(f"{path} has more than {MAX_FILE_BYTES // MIB} MiB")
         return content
 
+    def remove_file(self, path: str) -> None:
+        """Forget a file that was put into /tmp."""
+        with self._lock:
+            self._files = {name: data for name, data in self._files.items() if name != _absolute(path)}
+
     def get_host(self, port: int) -> str:
         """A port of a sandbox is reached where it has this machine's network."""
         if not self._place.net:

@@ -33,7 +33,7 @@ def check_line(call: Call, rules: Sequence[Rule]) -> bool:
     refused = still_refused(rules, call)
     if judged.parts and not refused:
         return not judged.proven
-    raise _refusal(judged, refused)
+    raise _refusal(judged, refused, call)
 
 
 def details_of(line: str | None) -> tuple[tuple[str, str], ...]:
@@ -51,12 +51,12 @@ def details_of(line: str | None) -> tuple[tuple[str, str], ...]:
     return tuple(shown)
 
 
-def _refusal(judged: Judgement, refused: Sequence[Part]) -> KsadkError:
+def _refusal(judged: Judgement, refused: Sequence[Part], call: Call) -> KsadkError:
     denials = [
         {
             "what": part.command,
             "rule": f"command policy, {part.finding.reason}: {part.finding.does}",
-            "allow": _what_allows(part),
+            "allow": _what_allows(part, call.tool_name),
         }
         for part in refused
     ]
@@ -73,8 +73,8 @@ _HINTS = {
 }  # fmt: skip
 
 
-def _what_allows(part: Part) -> str:
+def _what_allows(part: Part, tool: str) -> str:
     if not can_be_lifted(part):
         return "nothing"
     words = shlex.quote(shlex.join(part.argv))
-    return f"a rule of your own: agentengine approvals rules add allow run_command --exact --argv {words}"
+    return f"a rule of your own: agentengine approvals rules add allow {tool} --exact --argv {words}"

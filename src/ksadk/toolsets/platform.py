@@ -27,8 +27,8 @@ def component_status() -> dict[str, Any]:
     settings = Settings.from_env()
     runtime = skills.runtime_backend(settings)
     sandbox_backend = sandbox.backend(settings)
-    runs_commands = sandbox_backend in sandbox.AVAILABLE_BACKENDS
-    isolated = sandbox_backend in sandbox.AVAILABLE_BACKENDS & sandbox.ISOLATED_BACKENDS
+    runs_commands = sandbox.enabled(settings)
+    isolated = sandbox.isolated(settings)
     spaces = skills.skill_space_ids(settings)
     return {
         "ok": True,
