@@ -13,6 +13,7 @@ from agent_runs import answer, approval_of, asked, call, events_of, texts
 from ksadk.a2a.runners.base import Answer, TextPart
 from ksadk.a2a.runners.callable import CallableRunner
 from ksadk.errors import KsadkError
+from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import find
 from ksadk.toolsets import workspace
 from ksadk.toolsets.served import GatewayApprovals
@@ -75,7 +76,7 @@ def deny(approvals: GatewayApprovals, request_id: str) -> None:
 
 
 def expire(approvals: GatewayApprovals, request_id: str) -> None:
-    approvals.gateway.store.expire(request_id)
+    ToolGateway().store.expire(request_id)
 
 
 def nothing(approvals: GatewayApprovals, request_id: str) -> None: ...
@@ -125,9 +126,9 @@ def test_arguments_that_a_person_has_edited_are_those_that_run() -> None:
     def edit(approvals: GatewayApprovals, request_id: str) -> None:
         from ksadk.tools.consent import Consent
 
-        gateway = approvals.gateway
-        request = gateway.store.get(request_id)
-        consent = Consent(gateway.store, None, "", lambda tool, arguments: None)
+        store = ToolGateway().store  # as another process has it
+        request = store.get(request_id)
+        consent = Consent(store, None, "", lambda tool, arguments: None)
         consent.amend(find(request.tool_name), request, {"path": "made.txt", "content": "edited"})
         approve(approvals, request_id)
 
