@@ -6,7 +6,7 @@ A message that begins with "slow" gets a word a second, so that there is time to
 import asyncio
 from collections.abc import AsyncIterator
 
-from ksadk.a2a.runners.base import Text, Thinking
+from ksadk.a2a import Text, Thinking
 
 
 async def root_agent(text: str) -> AsyncIterator[Text | Thinking]:

@@ -3,22 +3,23 @@
 Serve it with `agentengine a2a serve examples/tck_agent`, and measure it with `make tck KIT=DIR`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from typing import Any
 
-from ksadk.a2a.runners.asking import ask_async
-from ksadk.a2a.runners.base import (
+from ksadk.a2a import (
     Artifact,
     Call,
     Completed,
     DataPart,
     Event,
+    InputRequired,
     RawPart,
     Reply,
     Status,
     TextPart,
     UrlPart,
+    agent,
 )
-from ksadk.a2a.runners.callable import agent
 
 TEXT = Artifact((TextPart("Generated text content"),), name="text")
 FILE = Artifact((RawPart(b"Generated file content", "output.txt", "text/plain"),), name="file")
@@ -41,10 +42,10 @@ ANSWERS: dict[str, tuple[Event, ...]] = {
 
 
 @agent(messages=True)
-async def root_agent(call: Call) -> AsyncIterator[Event]:
+async def root_agent(call: Call) -> AsyncGenerator[Event, Any]:
     """Do what the message's id asks for; any other is answered with its own text."""
     if call.message_id.startswith("tck-input-required"):
-        answer = await ask_async("Please say more")
+        answer = yield InputRequired((TextPart("Please say more"),))
         yield Completed(f"You said: {answer}")
         return
     fitting = [prefix for prefix in ANSWERS if call.message_id.startswith(prefix)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +13,12 @@ from agent_runs import answer, asked, call, events_of, run_all, texts
 
 from ksadk.a2a.runners.asking import ask, ask_async
 from ksadk.a2a.runners.base import (
+    Answer,
     Artifact,
     Call,
     DataPart,
     Failed,
+    InputRequired,
     RawPart,
     RunnerError,
     Status,
@@ -243,7 +245,26 @@ async def asks_and_yields_on_the_loop(text: str) -> AsyncIterator[str]:
     yield f" and {ask({'question': 'when?'})}"
 
 
-ASKERS = [asks, asks_on_the_loop, asks_in_tasks, asks_and_yields, asks_and_yields_on_the_loop]
+CITY = InputRequired((TextPart("which city?"),))
+WHEN = InputRequired((TextPart("when?"), DataPart({"question": "when?"})))
+
+
+def yields_questions(text: str) -> Generator[InputRequired | str, Any, str]:
+    city = yield CITY
+    yield city
+    return f" and {yield WHEN}"
+
+
+async def yields_questions_on_the_loop(text: str) -> AsyncGenerator[InputRequired | str, Any]:
+    city = yield CITY
+    yield city
+    yield f" and {yield WHEN}"
+
+
+ASKERS = [
+    asks, asks_on_the_loop, asks_in_tasks, asks_and_yields, asks_and_yields_on_the_loop, yields_questions,
+    yields_questions_on_the_loop,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("agent", ASKERS)
@@ -253,6 +274,39 @@ def test_an_agent_asks_and_goes_on_with_the_answer(agent: Any) -> None:
     assert asked(first).approval is None
     assert asked(second).question == (TextPart("when?"), DataPart({"question": "when?"}))
     assert texts(second + rest) == "Paris and now"
+
+
+def returns_a_question(text: str) -> InputRequired | str:
+    return CITY if text == "go" else f"echo {text}"
+
+
+async def returns_a_question_on_the_loop(text: str) -> InputRequired | str:
+    return returns_a_question(text)
+
+
+@pytest.mark.parametrize("agent", [returns_a_question, returns_a_question_on_the_loop])
+def test_a_function_that_returns_a_question_is_called_again_with_the_answer(agent: Any) -> None:
+    first, again, rest = run_all(CallableRunner(agent), answer("go"), answer("Paris"))
+    assert first == again == [CITY]
+    assert texts(rest) == "echo Paris"
+
+
+def test_a_decision_answers_a_request_that_an_agent_passes_on() -> None:
+    def agent(text: str) -> Generator[InputRequired, Any, str]:
+        return str((yield InputRequired((TextPart("may I?"),), approval={"id": "appr_1"}, state={"n": 1})))
+
+    decided = Answer(decision="denied", request_id="appr_1")
+    first, rest = run_all(CallableRunner(agent), decided)
+    assert asked(first) == InputRequired((TextPart("may I?"),), approval={"id": "appr_1"})
+    assert texts(rest) == "denied"
+
+
+def test_what_a_generator_returns_is_said_last() -> None:
+    def agent(text: str) -> Generator[Status, None, str]:
+        yield Status("looking")
+        return "found"
+
+    assert run_all(CallableRunner(agent)) == [[Status("looking"), Text("found")]]
 
 
 def test_data_answers_with_its_value() -> None:

@@ -132,6 +132,15 @@ def test_what_a_node_writes_to_the_stream_is_told_once() -> None:
     assert len(events) == 4
 
 
+def test_a_node_that_asks_in_its_stream_is_told_to_interrupt() -> None:
+    def writes(state: MessagesState) -> None:
+        get_stream_writer()(InputRequired((TextPart("which city?"),)))
+
+    with pytest.raises(RunnerError) as caught:
+        run_all(LangGraphRunner(messages_graph(writes)))
+    assert "interrupt" in (caught.value.hint or "")
+
+
 class Question(TypedDict):
     query: str
     limit: int

@@ -199,7 +199,10 @@ class Answer:
 
     @property
     def value(self) -> Any:
-        """What an agent that waits for a value gets: the data of a single data part, else the text."""
+        """What an agent that waits for a value gets: the decision, the data of a single data part, or the
+        text."""
+        if self.decision is not None:
+            return self.decision
         if len(self.parts) == 1 and isinstance(self.parts[0], DataPart):
             return self.parts[0].data
         return self.text

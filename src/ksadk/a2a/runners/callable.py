@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ksadk.a2a.runners.base import Call, InputRequired, Run, RunnerError
+from ksadk.a2a.runners.base import Answer, Call, InputRequired, Run, RunnerError
 from ksadk.a2a.runners.task_run import TaskRun
 from ksadk.a2a.runners.threads import Canceled
 from ksadk.a2a.runners.values import events_of
@@ -55,7 +55,9 @@ class CallableRunner:
     """Calls it with the message's text or, where a parameter is named `call` or annotated `Call`, with that.
 
     An agent that gets the text only takes text/plain; one that gets the call takes anything, unless `agent`
-    says otherwise. What it returns or yields is read by `events_of`. Synchronous code runs in a thread.
+    says otherwise. What it returns or yields is read by `events_of`. A generator that yields an
+    `InputRequired` gets the answer's value there; a function that returns one is called again with the
+    answer. Synchronous code runs in a thread.
     """
 
     def __init__(self, function: Callable[..., Any], name: str = "the agent") -> None:
@@ -69,7 +71,7 @@ class CallableRunner:
 
     def start(self, call: Call) -> Run:
         """See `Runner`."""
-        return _CallableRun(call, self._function, self._arguments(call))
+        return _CallableRun(call, self._function, self._arguments)
 
     def restore(self, call: Call, state: Mapping[str, Any]) -> Run | None:  # noqa: ARG002
         """None: a function that waits is gone with its process."""
@@ -80,45 +82,85 @@ class CallableRunner:
 
 
 class _CallableRun(TaskRun):
-    def __init__(self, call: Call, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, call: Call, function: Callable[..., Any], arguments: Callable[[Call], tuple[Any, ...]]
+    ) -> None:
         super().__init__(call)
         self._function = function
         self._arguments = arguments
 
     async def _work(self) -> InputRequired | None:
+        arguments = self._arguments(self.call)
         if _is_asynchronous(self._function):
-            given = self._function(*self._arguments)
+            given = self._function(*arguments)
             if isinstance(given, AsyncGenerator):
-                async with aclosing(given) as values:
-                    async for value in values:
-                        await self._say(value)
-            else:
-                await self._say(await given)
+                await self._tell_all(given)
+                return None
+            returned = await given
         else:
-            await self._say(await asyncio.to_thread(self._in_thread, asyncio.get_running_loop()))
+            returned = await asyncio.to_thread(self._in_thread, arguments, asyncio.get_running_loop())
+        if isinstance(returned, InputRequired):
+            return _question(returned)
+        await self._say(returned)
         return None
+
+    def _take(self, answer: Answer) -> None:
+        """The function had returned its question: the answer is its next message."""
+        self.call = replace(self.call, parts=answer.parts)
+
+    async def _tell_all(self, given: AsyncGenerator[Any, Any]) -> None:
+        answer = None
+        async with aclosing(given):
+            while True:
+                try:
+                    value = await given.asend(answer)
+                except StopAsyncIteration:
+                    return
+                answer = None
+                if isinstance(value, InputRequired):
+                    answer = (await self.ask_here(_question(value))).value
+                else:
+                    await self._say(value)
 
     async def _say(self, value: Any) -> None:
         for event in events_of(value):
             await self.emit(event)
 
-    def _in_thread(self, loop: asyncio.AbstractEventLoop) -> Any:
+    def _in_thread(self, arguments: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> Any:
         """What the function returns; what it yields is told from here."""
-        given = self._function(*self._arguments)
+        given = self._function(*arguments)
         if inspect.isawaitable(given) or isinstance(given, AsyncIterator):
             raise RunnerError("a function that is not asynchronous gave what must be awaited")
         if not isinstance(given, Iterator):
             return given
+        answer = None
         try:
-            for value in given:
-                for event in events_of(value):
-                    self.emit_from_thread(event, loop)
+            while True:
+                try:
+                    value = given.send(answer) if isinstance(given, Generator) else next(given)
+                except StopIteration as end:
+                    return end.value
+                answer = self._tell_from_thread(value, loop)
                 if self.canceled:
                     raise Canceled
         finally:
-            if inspect.isgenerator(given):
+            if isinstance(given, Generator):
                 given.close()
+
+    def _tell_from_thread(self, value: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        """Tell what a value says; the value of the answer, where it asks."""
+        if isinstance(value, InputRequired):
+            answer = self.ask(_question(value))
+            assert answer is not None, "a thread can wait"
+            return answer.value
+        for event in events_of(value):
+            self.emit_from_thread(event, loop)
         return None
+
+
+def _question(asked: InputRequired) -> InputRequired:
+    """What an agent asks, which nothing can go on from after a restart."""
+    return replace(asked, state=None)
 
 
 def _is_asynchronous(function: Callable[..., Any]) -> bool:

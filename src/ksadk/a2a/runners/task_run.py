@@ -131,6 +131,11 @@ class TaskRun(ABC):
 
     async def emit(self, event: Event) -> None:
         """Give an event to whoever reads; waits where they are far behind."""
+        if isinstance(event, InputRequired):
+            raise RunnerError(
+                "this agent cannot ask by an event",
+                hint="Ask as its framework does, by an interrupt for instance.",
+            )
         while self._given - self._read > MOST_AHEAD and not self._canceled:
             await asyncio.sleep(0.005)
         self._given += 1
@@ -148,21 +153,25 @@ class TaskRun(ABC):
     def ask(self, question: InputRequired, /) -> Answer | None:
         """Wait for the answer where the running code can: in a thread, or called by the agent's coroutine.
         None in another task on the loop."""
-        in_thread = threading.get_ident() != self._loop_thread
-        if not in_thread and not (self._bridge is not None and self._bridge.reaches()):
+        if threading.get_ident() != self._loop_thread:
+            return self._put(question).result()
+        if self._bridge is None or not self._bridge.reaches():
             return None
-        if self._canceled:
-            raise Canceled
-        future: Future[Answer] = Future()
-        self._waiting.append(future)
-        asked = _Asked(question, future)
-        if in_thread:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, asked)
-            return future.result()
-        self._queue.put_nowait(asked)
-        assert self._bridge is not None
-        answered: Answer = self._bridge.wait(asyncio.wrap_future(future))
+        answered: Answer = self._bridge.wait(asyncio.wrap_future(self._put(question)))
         return answered
+
+    async def ask_here(self, question: InputRequired) -> Answer:
+        """Wait for the answer in a coroutine."""
+        return await asyncio.wrap_future(self._put(question))
+
+    def _put(self, question: InputRequired) -> Future[Answer]:
+        """Give a question to whoever reads; what is to come of it."""
+        asked = _Asked(question, Future())
+        self._waiting.append(asked.answer)
+        if self._canceled:  # looked at last: a cancel ends what it finds waiting
+            raise Canceled
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, asked)
+        return asked.answer
 
     def _begin(self) -> None:
         use_daemon_threads()
@@ -184,9 +193,9 @@ class TaskRun(ABC):
             if not self._canceled:  # by the end of the server, or by itself
                 self._queue.put_nowait(_Ended(RunnerError("the agent was interrupted"), None))
                 raise
-        except (Exception, Canceled) as error:  # noqa: BLE001  # it travels to whoever reads the events
+        except BaseException as error:  # noqa: BLE001  # it travels to whoever reads the events
             if not self._canceled:
-                self._queue.put_nowait(_Ended(error, None))
+                self._queue.put_nowait(_Ended(_no_exit(error), None))
             return
         if not self._canceled:
             self._queue.put_nowait(_Ended(None, question))
@@ -202,6 +211,15 @@ class TaskRun(ABC):
 
         assert self._task is not None
         self._watching = self._loop.create_task(watch(self._task))
+
+
+def _no_exit(error: BaseException) -> Exception:
+    """An agent that calls `sys.exit` ends its task, and not the server with everybody else's."""
+    if isinstance(error, Exception):
+        return error
+    ended = RunnerError(f"the agent raised {type(error).__name__}")
+    ended.__cause__ = error
+    return ended
 
 
 _current: ContextVar[TaskRun | None] = ContextVar("ksadk_a2a_run", default=None)
