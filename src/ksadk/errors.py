@@ -128,6 +128,13 @@ CODES: dict[str, Code] = {
     "background_not_supported": Code("usage", "A command is run to its end, never in the background."),
     "unsupported_language": Code("usage", "Code of that language is not run."),
     "SandboxError": Code("unavailable", "No sandbox is there to run in, or it failed."),
+    "isolated_sandbox_required": Code(
+        "unavailable", "The configured sandbox isolates nothing, and this runs only in one that does."
+    ),
+    "no_sandbox_changes": Code("failed", "No sandbox of the session works on a copy of the workspace."),
+    "protected_path_changed": Code(
+        "failed", "A command changed a protected place, and it could not be put back."
+    ),
     "sandbox_ended": Code("unavailable", "The sandbox does not run any more."),
     "sandbox_unauthenticated": Code("authentication", "E2B refused the key, or there is none."),
     "sandbox_busy": Code("unavailable", "E2B takes no more requests at the moment."),

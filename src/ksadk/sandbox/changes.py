@@ -44,12 +44,14 @@ class FileChange:
     """A file that is not as it was: `before` None where it is new, `after` None where it is deleted.
 
     `stale` where the workspace's own file has changed meanwhile: what it held is not known any more.
+    `executable` where it may be run now.
     """
 
     path: str
     before: bytes | None
     after: bytes | None
     stale: bool = False
+    executable: bool = False
 
 
 @dataclass

@@ -84,7 +84,7 @@ class WorkspaceCopy:
                 taking.leave_out(found.path, "is a link" if found.is_link else "is no regular file")
             elif taking.fits(found.path, found.state.st_size):
                 after = found.read(self._limits.file_bytes)
-                self._take(taking, found.path, after)
+                self._take(taking, found.path, after, executable=bool(found.state.st_mode & 0o100))
         for path in self._copied.keys() - seen:
             self._take(taking, path, None, deleted=True)
         return taking.done()
@@ -104,7 +104,15 @@ class WorkspaceCopy:
         remove_tree(self.directory)
         self._record.drop()
 
-    def _take(self, taking: Taking, path: str, after: bytes | None, *, deleted: bool = False) -> None:
+    def _take(
+        self,
+        taking: Taking,
+        path: str,
+        after: bytes | None,
+        *,
+        executable: bool = False,
+        deleted: bool = False,
+    ) -> None:
         if after is None and not deleted:
             taking.leave_out(path, "cannot be read")
             return
@@ -112,7 +120,8 @@ class WorkspaceCopy:
         before = None if found is None else found[0]
         now = None if found is None else _Stamp.of(found[1])
         if before != after:
-            taking.take(FileChange(path, before, after, stale=now != self._originals.get(path)))
+            stale = now != self._originals.get(path)
+            taking.take(FileChange(path, before, after, stale, executable))
 
 
 class OnCopyBackend:

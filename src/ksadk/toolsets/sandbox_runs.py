@@ -19,7 +19,8 @@ from ksadk.runtime_context import (
     get_current_session_id,
     get_current_workspace_root,
 )
-from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxError, SandboxSession
+from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxError
+from ksadk.sandbox.changes import Changes, TrackedSession
 from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.protected import ProtectedPlaces, Removed
@@ -246,14 +247,15 @@ def run_code(ask: Ask, code: str, language: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def session_for_changes() -> tuple[SandboxSession, Where]:
-    """The caller's sandbox that works on a copy; `no_sandbox_changes` where there is none."""
+def changed_in_sandbox() -> tuple[Where, str, Changes]:
+    """What commands have changed in the caller's sandbox that works on a copy, and that sandbox's id;
+    `no_sandbox_changes` where there is none."""
     where = Ask(None, None).where()
     for net in (where.choices.net, True):
         found = replace(where, choices=replace(where.choices, net=net))
         entry = GLOBAL_SANDBOX_REGISTRY.latest(found.key())
-        if entry is not None and hasattr(entry.session, "changes"):
-            return entry.session, found
+        if entry is not None and isinstance(entry.session, TrackedSession):
+            return found, entry.sandbox_id, entry.session.changes()
     raise KsadkError(
         "no sandbox of this session works on a copy of the workspace, so there are no changes to take over",
         code="no_sandbox_changes",
@@ -292,7 +294,7 @@ def _running(ask: Ask) -> Iterator[tuple[Where, SandboxEntry, list[Removed]]]:
         ttl_seconds=settings.sandbox_ttl_seconds, idle_ttl_seconds=settings.sandbox_idle_ttl_seconds,
         max_sessions=settings.sandbox_max_sessions,
     ) as (entry, _):  # fmt: skip
-        shared = not hasattr(entry.session, "changes")
+        shared = not isinstance(entry.session, TrackedSession)
         places = ProtectedPlaces(where.root, settings.state_dir() / "moved-out") if shared else None
         try:
             yield where, entry, removed
