@@ -13,7 +13,8 @@ from ksadk.toolsets.sandbox_runs import Where, changed_in_sandbox
 from ksadk.workspace.diffs import unified
 from ksadk.workspace.files import check_parent, current_state, locked, read_bytes, remove, replace
 from ksadk.workspace.held import held, opened
-from ksadk.workspace.paths import Place, WorkspaceError, check_written_together, locate, modified
+from ksadk.workspace.paths import Place, WorkspaceError, locate, modified
+from ksadk.workspace.protected import check_written_together
 from ksadk.workspace.text import Change, Document
 
 
