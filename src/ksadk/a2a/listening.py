@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -91,6 +92,7 @@ async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[],
 
     try:
         await server.start()
+        _collect_less()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop)
         serving = loop.create_task(http.serve(sockets=[listening]))
@@ -111,3 +113,11 @@ class _HTTPServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _collect_less() -> None:
+    """What is loaded by now stays until the end; to look through it for garbage again and again would take
+    time from every task."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
