@@ -1,8 +1,7 @@
-"""The servers that bench/serving.py measures, one a process: `python bench/_serving.py KIND DIRECTORY`.
+"""What bench/serving.py measures `a2a serve` against: `python bench/_serving.py KIND DIRECTORY`.
 
-`ours` is an agent served with tasks on disk, as `a2a serve` does; `memory` and `database` are the SDK's own
-server, put together as its documentation says, with its store in memory and its store in SQLite. The agent is
-the same one, and so are uvicorn and its settings. The port is printed once it is bound.
+The SDK's own server, put together as its documentation says, with its store in memory (`memory`) or its store
+in SQLite (`database`), and the agent that is served on all sides. The port is printed once it is bound.
 """
 
 from __future__ import annotations
@@ -89,15 +88,6 @@ def bare(store: TaskStore, card: dict[str, object]) -> ASGIApp:
     )
 
 
-def ours(directory: Path, card: dict[str, object]) -> ASGIApp:
-    from ksadk.a2a.runners.callable import CallableRunner
-    from ksadk.a2a.server import build_app
-    from ksadk.a2a.stores.opening import open_stores
-
-    stores = open_stores("sqlite+aiosqlite:///.agentengine/a2a_tasks.db", directory=directory)
-    return build_app(CallableRunner(echo), card, stores)
-
-
 def database(directory: Path, card: dict[str, object]) -> ASGIApp:
     from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -110,12 +100,7 @@ def main(kind: str, directory: Path) -> None:
     listening.bind(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     card = build_agent_card(name="echo", base_url=f"http://127.0.0.1:{port}")
-    if kind == "ours":
-        app = ours(directory, card)
-    elif kind == "database":
-        app = database(directory, card)
-    else:
-        app = bare(InMemoryTaskStore(), card)
+    app = database(directory, card) if kind == "database" else bare(InMemoryTaskStore(), card)
     print(port, flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False, backlog=4096)
     uvicorn.Server(config).run(sockets=[listening])
