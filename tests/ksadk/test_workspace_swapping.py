@@ -224,6 +224,20 @@ def test_a_hard_linked_file_is_changed_in_place_only(root: Path, states: ReadSta
     assert writing.delete(root, states, "also")["type"] == "file"
 
 
+@pytest.mark.parametrize("name", [".git/hooks/pre-commit", "d/.git/config", "ksadk.yaml", ".agentengine/x"])
+def test_no_other_name_of_a_protected_file_is_written_in_place(
+    root: Path, states: ReadStates, name: str
+) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(b"protected")
+    (root / "d").mkdir(exist_ok=True)
+    (root / "d/also").hardlink_to(root / name)
+    assert code_of(
+        writing.write_file, root, states, "d/also", "x", in_place=True
+    ) == "protected_path"  # fmt: skip
+    assert (root / name).read_bytes() == b"protected"
+
+
 def test_writing_in_place_keeps_a_foreign_version(root: Path) -> None:
     assert code_of(files.replace, locate(root, "f"), b"new", before=b"other", in_place=True) == (
         "file_modified_since_read"

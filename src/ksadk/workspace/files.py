@@ -26,7 +26,7 @@ from ksadk.workspace.paths import (
     modified,
     os_errors,
 )
-from ksadk.workspace.protected import check_writable_place
+from ksadk.workspace.protected import check_other_names, check_writable_place
 from ksadk.workspace.swapping import put, write_through
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
@@ -219,4 +219,6 @@ def _replaceable(parent: int, place: Place, in_place: bool) -> os.stat_result | 
             hint="in_place writes into the file itself; a crash may then leave it half written.",
             path=place.shown, link_count=state.st_nlink,
         )  # fmt: skip
+    if state.st_nlink > 1:
+        check_other_names(place, state)
     return state

@@ -142,8 +142,13 @@ def modified(place: Place) -> WorkspaceError:
 
 def closed_to_tools(root: Path) -> frozenset[str]:
     """The program's own directories in a workspace, by their paths from the root."""
-    own = _own_directories(_Look(root), root)
+    own = own_directories(root)
     return frozenset(relative_to(root, Path(path)) for path in own if is_in(path, str(root)))
+
+
+def own_directories(root: Path) -> Iterator[str]:
+    """The program's own directories, in a workspace and elsewhere, whether they are there or not."""
+    return _own_directories(_Look(root), root)
 
 
 def is_private(shown: str) -> bool:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
-from ksadk.workspace.paths import PRIVATE, Place, WorkspaceError, folded, is_in, relative_to
+from ksadk.workspace.paths import (
+    PRIVATE,
+    Place,
+    WorkspaceError,
+    folded,
+    is_in,
+    own_directories,
+    relative_to,
+)
 
 GIT = ".git"
 """A directory that tools may not change anything in, at any depth."""
@@ -37,8 +45,34 @@ def check_writable_place(place: Place) -> None:
         _is_gits(path) or _is_led_to(place.root, path) for path in {place.real, place.entry}
     ):
         return
-    raise WorkspaceError(
-        f"{name or place.shown} is protected: it decides what other programs run", code="protected_path",
+    raise _protected(name or place.shown, place)
+
+
+def check_other_names(place: Place, state: os.stat_result) -> None:
+    """Raise `protected_path` if another name (hard link) of a file is a protected one in the root, in `.git`
+    there or in a directory above the file, or in one of the program's own directories. That of a nested
+    repository is not looked for: the whole tree would have to be."""
+    root = place.root
+    tops = [*(root / name for name in _IN_ROOT), *(parent / GIT for parent in place.real.parents)]
+    for path in (path for top in (*map(str, tops), *own_directories(root)) for path in _all_in(top)):
+        try:
+            other = os.lstat(path)
+        except OSError:
+            continue  # gone since
+        if (other.st_dev, other.st_ino) == (state.st_dev, state.st_ino):
+            raise _protected(f"{path}, which is the same file as {place.shown},", place)
+
+
+def _all_in(top: str) -> Iterator[str]:
+    """A path itself, and the files below it."""
+    yield os.path.realpath(top)
+    for directory, _, names in os.walk(top):
+        yield from (_join(directory, name) for name in names)
+
+
+def _protected(what: str, place: Place) -> WorkspaceError:
+    return WorkspaceError(
+        f"{what} is protected: it decides what other programs run", code="protected_path",
         hint="Change it yourself, in an editor, if you mean to.", path=place.shown,
     )  # fmt: skip
 
