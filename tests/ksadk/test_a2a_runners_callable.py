@@ -159,6 +159,22 @@ def test_an_exception_travels_to_the_server() -> None:
     assert asyncio.run(go()) == [Text("so far")]
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["in a thread", "on the loop"])
+def test_an_agent_that_exits_ends_its_task_and_not_the_server(
+    error: BaseException, asynchronous: bool
+) -> None:
+    def leaves(text: str) -> str:
+        raise error
+
+    async def leaves_later(text: str) -> str:
+        await asyncio.sleep(0)
+        raise error
+
+    with pytest.raises(RunnerError, match=type(error).__name__):
+        run_all(CallableRunner(leaves_later if asynchronous else leaves))
+
+
 def test_an_agent_sees_the_context_that_its_events_were_asked_for_in() -> None:
     def sees(text: str) -> str:
         return get_current_session_id()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import threading
 import time
@@ -73,6 +74,14 @@ async def said(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
             yield Text("one")
             yield Thinking("hm")
             yield Text("two", replace=True)
+        case "stray bytes":
+            yield Text("a\udcffb")
+            yield Artifact((RawPart(b"\xff", "\udcff.bin"),), name="file")
+            yield Completed("\ud800")
+        case "infinite":
+            yield Artifact((DataPart({"x": float("inf")}),))
+        case "deep":
+            yield Artifact((DataPart(json.loads('{"a":' * 40 + "1" + "}" * 40)),))
         case "turns":
             for word in ("a", "b"):
                 yield Thinking(f"t{word}")
@@ -100,6 +109,9 @@ ENDS = [
     ("then raise", "FAILED", "The agent failed."),
     ("after the end", "COMPLETED", "over"),
     ("sign in", "AUTH_REQUIRED", "at https://example.com/login"),
+    ("stray bytes", "COMPLETED", "?"),
+    ("infinite", "FAILED", "The agent failed."),
+    ("deep", "FAILED", "The agent failed."),
 ]
 
 
@@ -112,6 +124,7 @@ def test_each_way_to_end_is_a_state_with_its_words(
     message = task["status"].get("message")
     assert (message["parts"][0]["text"] if message else None) == words
     assert served.get(task["id"])["status"] == task["status"]
+    assert task["id"] in [listed["id"] for listed in served.rpc("ListTasks", {})["result"]["tasks"]]
 
 
 def test_nothing_is_streamed_after_the_end(served: Served) -> None:

@@ -226,6 +226,37 @@ def test_bytes_that_are_not_utf_8_are_the_caller_s_fault(path: str, status: int)
             assert response.json()["error"]["code"] == -32700
 
 
+NOT_KEPT = {
+    "infinite": '{"data": {"x": 1e999}}',
+    "no number": '{"data": NaN}',
+    "infinite in metadata": '{"text": "x", "metadata": {"x": -1e999}}',
+    "as deep as a request may be": '{"data": ' + '{"a":' * 40 + "1" + "}" * 40 + "}",
+    "deep in metadata": '{"text": "x", "metadata": ' + '{"a":' * 40 + "1" + "}" * 40 + "}",
+    "nothing": "{}",
+}
+
+
+@pytest.mark.parametrize("part", NOT_KEPT.values(), ids=NOT_KEPT)
+def test_a_message_that_could_not_be_read_again_is_the_caller_s_fault_and_spoils_no_list(part: str) -> None:
+    with serving(Scripted(asks, input_modes=("*/*",))) as served:
+        request = '{"message": {"messageId": "m", "role": "ROLE_USER", "parts": [' + part + "]}}"
+        call = '{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": ' + request + "}"
+        headers = {"Content-Type": "application/json"}
+        answer = served.http.post("/a2a/jsonrpc", content=call, headers=headers).json()
+        assert answer["error"]["code"] == -32602
+        assert served.http.post("/a2a/v1/message:send", content=request, headers=headers).status_code == 400
+        assert served.rpc("ListTasks", {})["result"]["tasks"] == []
+
+
+def test_a_number_of_too_many_digits_is_no_json_and_shows_nothing_of_the_server() -> None:
+    with serving(Scripted(asks)) as served:
+        call = '{"jsonrpc": "2.0", "id": ' + "1" * 5000 + ', "method": "ListTasks"}'
+        headers = {"Content-Type": "application/json"}
+        answer = served.http.post("/a2a/jsonrpc", content=call, headers=headers)
+        assert answer.json()["error"]["code"] == -32700
+        assert "set_int_max_str_digits" not in answer.text
+
+
 def test_more_requests_than_it_takes_are_told_to_come_again() -> None:
     release = threading.Event()
 

@@ -19,15 +19,16 @@ from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     ExtensionSupportRequiredError,
     InternalError,
+    InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
 )
 
 from ksadk.a2a.executor import HISTORY, Executor
+from ksadk.a2a.modes import MODES, mode_of, takes
 from ksadk.a2a.output import TERMINAL
-from ksadk.a2a.parts import REASONING, data_part, text_of
-from ksadk.a2a.runners.base import Runner
+from ksadk.a2a.parts import REASONING, check_values, data_part, text_of
 from ksadk.a2a.stores.base import OwnerContext
 
 _CANCELED_WITHIN = 5.0
@@ -35,18 +36,15 @@ _TASKS_OF_HISTORY = 20
 
 log = logging.getLogger(__name__)
 
-MODES = {"text": "text/plain", "data": "application/json"}
-"""The media types of parts that name none; of a file it is application/octet-stream."""
-
 
 class Handler(DefaultRequestHandlerV2):
     """Answers the operations of both bindings. Exceptions that are no A2A errors stay in the log."""
 
-    def __init__(self, executor: Executor, store: TaskStore, card: pb.AgentCard, runner: Runner) -> None:
+    def __init__(self, executor: Executor, store: TaskStore, card: pb.AgentCard) -> None:
         super().__init__(executor, store, card, request_context_builder=ContextBuilder(store))
         self._executor = executor
         self._store = store
-        self._runner = runner
+        self._input_modes = tuple(card.default_input_modes)
         self._required = frozenset(
             extension.uri for extension in card.capabilities.extensions if extension.required
         )
@@ -137,18 +135,24 @@ class Handler(DefaultRequestHandlerV2):
             return
         if params.configuration.HasField("task_push_notification_config"):
             raise PushNotificationNotSupportedError
+        try:
+            check_values(params.message)
+        except ValueError as error:
+            raise InvalidParamsError(f"The message cannot be kept: {error}") from error
         missing = self._required - context.requested_extensions
         if missing:
             raise ExtensionSupportRequiredError(
                 f"This agent needs a client that supports {', '.join(sorted(missing))}"
             )
         for part in params.message.parts:
+            if part.WhichOneof("content") is None:
+                raise InvalidParamsError("A part holds one of text, raw, url and data")
             mode = mode_of(part)
             if params.message.task_id and mode in MODES.values():
                 continue  # text and data answer any question
-            if not any(_takes(pattern, mode) for pattern in self._runner.input_modes):
+            if not takes(self._input_modes, mode):
                 raise ContentTypeNotSupportedError(
-                    f"This agent takes {', '.join(self._runner.input_modes)}, and no {mode}"
+                    f"This agent takes {', '.join(self._input_modes)}, and no {mode}"
                 )
 
 
@@ -199,18 +203,6 @@ def _said(task: pb.Task) -> Iterator[tuple[str, str]]:
             yield "agent", text
     if task.status.HasField("message") and (text := text_of(task.status.message.parts)):
         yield "agent", text
-
-
-def mode_of(part: pb.Part) -> str:
-    """The media type of a part, without its parameters."""
-    named: str = part.media_type.partition(";")[0].strip().lower()
-    return named or MODES.get(part.WhichOneof("content") or "", "application/octet-stream")
-
-
-def _takes(pattern: str, mode: str) -> bool:
-    pattern = pattern.partition(";")[0].strip().lower()
-    kind, _, rest = pattern.partition("/")
-    return pattern in (mode, "*/*", "*") or (rest == "*" and mode.startswith(f"{kind}/"))
 
 
 def _resumed(before: pb.Task, message: pb.Message) -> pb.Task:

@@ -17,6 +17,7 @@ from ksadk.a2a.parts import (
     SNAPSHOT_KEY,
     THOUGHT_KEY,
     agent_message,
+    encodable,
     now,
     part_to_wire,
 )
@@ -132,7 +133,7 @@ class Output:
             case Rejected(text):
                 await self.end(pb.TASK_STATE_REJECTED, text)
             case AuthRequired(text):
-                await self.interrupt(pb.TASK_STATE_AUTH_REQUIRED, [pb.Part(text=text)])
+                await self.interrupt(pb.TASK_STATE_AUTH_REQUIRED, [pb.Part(text=encodable(text))])
 
     async def reply(self, parts: Iterable[pb.Part]) -> None:
         """Answer with a message, and no task."""
@@ -160,7 +161,7 @@ class Output:
         if self.ended:
             return
         self.ended = state in TERMINAL
-        said = list(parts) or ([pb.Part(text=text)] if text else [])
+        said = list(parts) or ([pb.Part(text=encodable(text))] if text else [])
         message = agent_message(said, context_id=self._context_id, task_id=self._task_id) if said else None
         await self._queue.enqueue_event(
             pb.TaskStatusUpdateEvent(
@@ -183,6 +184,7 @@ class Output:
             self._timer = None
 
     async def _chunk(self, kind: Kind, text: str, replace: bool) -> None:
+        text = encodable(text)
         if not text and not replace:
             return
         if self._open is None or self._open.kind != kind:

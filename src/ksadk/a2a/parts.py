@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from a2a.types import a2a_pb2 as pb
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
+from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -49,18 +50,45 @@ def part_to_wire(part: Part) -> pb.Part:
     """What an agent gave, as a part of the protocol."""
     match part:
         case TextPart(text, media_type):
-            return pb.Part(text=text, media_type=media_type)
+            return pb.Part(text=encodable(text), media_type=media_type)
         case DataPart(data, media_type):
-            return data_part(data, media_type)
+            made = data_part(data, media_type)
+            check_values(pb.Message(parts=[made]))
+            return made
         case RawPart(raw, filename, media_type):
-            return pb.Part(raw=raw, filename=filename, media_type=media_type)
+            return pb.Part(raw=raw, filename=encodable(filename), media_type=media_type)
         case UrlPart(url, filename, media_type):
-            return pb.Part(url=url, filename=filename, media_type=media_type)
+            return pb.Part(url=url, filename=encodable(filename), media_type=media_type)
 
 
 def data_part(data: Any, media_type: str = "") -> pb.Part:
     """A part that holds a JSON value."""
     return pb.Part(data=ParseDict(data, Value()), media_type=media_type)
+
+
+def encodable(text: str) -> str:
+    """The text, with a question mark for what UTF-8 has no bytes for: halves of surrogate pairs, as which
+    Python reads stray bytes in names of files."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def check_values(message: pb.Message) -> None:
+    """Raise `ValueError` where a task that holds the message could not be read again: JSON has no infinite
+    numbers (1e999 is one), and values that are nested too deep are written and not read."""
+    structs = [part.metadata for part in message.parts if part.HasField("metadata")]
+    if message.HasField("metadata"):
+        structs.append(message.metadata)
+    values = [part.data for part in message.parts if part.HasField("data")]
+    if not structs and not values:
+        return
+    try:
+        for value in (*structs, *values):
+            MessageToDict(value)
+        parts = [*(pb.Part(metadata=value) for value in structs), *(pb.Part(data=value) for value in values)]
+        task = pb.Task(status=pb.TaskStatus(message=pb.Message(parts=parts)))
+        pb.Task.FromString(task.SerializeToString())
+    except (ValueError, SerializeToJsonError, DecodeError, EncodeError, RecursionError) as error:
+        raise ValueError("data is nested too deep, or holds a number that JSON does not have") from error
 
 
 def text_of(parts: Iterable[pb.Part]) -> str:

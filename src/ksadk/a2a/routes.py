@@ -17,7 +17,7 @@ from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.routes.rest_dispatcher import RestDispatcher
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.error_handlers import build_rest_error_payload
-from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InvalidParamsError
+from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InternalError, InvalidParamsError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -73,6 +73,16 @@ def health_route() -> Route:
     return Route(HEALTH_PATH, get, methods=["GET"])
 
 
+class JsonRpc(JsonRpcDispatcher):
+    """The SDK's dispatcher, but for the text of an exception, which it would show the caller (5.4)."""
+
+    def _generate_error_response(self, request_id: Any, error: Any) -> JSONResponse:
+        if isinstance(error, InternalError):
+            error = InternalError()
+        response: JSONResponse = super()._generate_error_response(request_id, error)
+        return response
+
+
 def jsonrpc_routes(dispatcher: JsonRpcDispatcher, prefix: str = "") -> list[Route]:
     """JSON-RPC, with and without a slash after its URL."""
 
@@ -83,16 +93,14 @@ def jsonrpc_routes(dispatcher: JsonRpcDispatcher, prefix: str = "") -> list[Rout
             body = await request.body()
             if not body.isascii():
                 body.decode()
-            if b'"ListTasks"' in body:
-                call = await request.json()
-                request_id = call.get("id") if isinstance(call, dict) else None
-                _check_state(_listed_state(call))
+            call = await request.json()  # kept by the request, so that it is read once
+            if state := _listed_state(call):
+                request_id = call.get("id")
+                _check_state(state)
         except A2AError as error:
             return JSONResponse(build_error_response(request_id, error))
-        except UnicodeDecodeError:
+        except (ValueError, RecursionError):
             return JSONResponse(build_error_response(None, JSONParseError()))
-        except ValueError:
-            pass  # the dispatcher says what is wrong with it
         response: Response = await dispatcher.handle_requests(request)
         return response
 

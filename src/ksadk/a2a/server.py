@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.routes.rest_dispatcher import RestDispatcher
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.json_format import ParseDict
@@ -31,6 +30,7 @@ from ksadk.a2a.output import TERMINAL
 from ksadk.a2a.parts import agent_message, now
 from ksadk.a2a.routes import (
     HEALTH_PATH,
+    JsonRpc,
     card_route,
     health_route,
     http_error,
@@ -99,7 +99,7 @@ class A2AServer:
             on_approval=self._waits,
         )
         message = ParseDict(self.card, pb.AgentCard())
-        self._handler = Handler(self._executor, stores.tasks, message, runner)
+        self._handler = Handler(self._executor, stores.tasks, message)
         self._draining: asyncio.Future[None] | None = None
         self._closed = False
         self.app = self._build()
@@ -128,7 +128,7 @@ class A2AServer:
     def _routes(self, prefixes: list[str]) -> list[Route]:
         contexts = CallContexts(self.options.trusted_edge)
         # Streams end by themselves when their tasks do, which `drain` sees to; nothing else cuts them.
-        jsonrpc = JsonRpcDispatcher(self._handler, contexts)
+        jsonrpc = JsonRpc(self._handler, contexts)
         rest = RestDispatcher(self._handler, contexts)
         routes = []
         for prefix in prefixes:
