@@ -40,6 +40,7 @@ FLAGS = (
 SETUP_SECONDS = 10.0
 """How long a sandbox may take until its command can begin."""
 
+_JOIN_SECONDS = 0.5
 _END_SECONDS = 2.0
 _TOLD_BYTES = 64 * 1024
 _DROPPED = ("LANG", "LC_", "PATH", "HOME")
@@ -168,9 +169,11 @@ def run(
         ))  # fmt: skip
         theirs.close()
         stack.enter_context(watch(running))
+        if group is not None:
+            _join_early(running, group)
         _await_ready(running, ours, min(deadline, time.monotonic() + SETUP_SECONDS))
         with _namespace(running) as (init, ends):
-            if group is not None and not group.add([init, *processes.below(init)]):
+            if group is not None and not group.holds(processes.children(init)):
                 group = None
             ours.sendall(b"go\n")
             ended = running.wait(deadline)
@@ -247,6 +250,16 @@ def _await_ready(running: Running, ours: socket.socket, deadline: float) -> None
         )
 
 
+def _join_early(running: Running, group: Cgroup) -> None:
+    """Put the sandbox's first process into its cgroup, which takes milliseconds, while it is being set up."""
+    end = time.monotonic() + _JOIN_SECONDS
+    while (init := _init(running)) is None:
+        if running.process.poll() is not None or time.monotonic() > end:
+            return
+        time.sleep(0.0005)
+    group.add([init])
+
+
 @contextlib.contextmanager
 def _namespace(running: Running) -> Iterator[tuple[int, Callable[[], None]]]:
     """The first process of the sandbox, with whose end all of them have ended, and what waits for that."""
@@ -269,7 +282,7 @@ def _namespace(running: Running) -> Iterator[tuple[int, Callable[[], None]]]:
 
 
 def _init(running: Running) -> int | None:
-    return next(iter(processes.below(running.process.pid)), None)
+    return next(iter(processes.children(running.process.pid)), None)
 
 
 def _finish(running: Running, why: Why) -> tuple[LeftProcess, ...]:

@@ -110,6 +110,11 @@ class Cgroup:
             return False
         return True
 
+    def holds(self, pids: Sequence[int]) -> bool:
+        """Whether processes are in it now, put in if they were not."""
+        held = [set(map(int, _words(directory / "cgroup.procs"))) for directory in self._directories]
+        return all(held_here.issuperset(pids) for held_here in held) or self.add(pids)
+
     def denials(self, limits: Limits) -> Iterator[Denial]:
         """What it refused to its processes."""
         if any(_count(directory / file, "oom_kill") for directory in self._directories for file in _MEMORY):

@@ -100,7 +100,7 @@ class LocalProcessSession:
         running = Running(
             [bash(), "-c", check_command(command)],
             for_command(inherited, self._env, variables, {MARK: mark}),
-            functools.partial(_finish, mark),
+            functools.partial(_finish, mark, processes.now() if processes.HAS_PROC else 0),
             cwd=directory,
             limit=self._output_limit,
         )
@@ -162,8 +162,8 @@ class LocalProcessSession:
         return real
 
 
-def _finish(mark: str, running: Running, why: Why) -> tuple[LeftProcess, ...]:
-    left = processes.end(lambda: processes.of_command(running.process.pid, mark), GRACE_SECONDS)
+def _finish(mark: str, since: int, running: Running, why: Why) -> tuple[LeftProcess, ...]:
+    left = processes.end(lambda: processes.of_command(running.process.pid, mark, since), GRACE_SECONDS)
     if not running.exited(0 if why == "ended" else GRACE_SECONDS):
         running.process.kill()
     return left

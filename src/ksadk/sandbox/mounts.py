@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ def layout(
     kept = sorted({place for name in PROTECTED if (place := _place(root, root / name)) is not None})
     denied = list(_denied(root, hidden))
     arguments = [
-        *_system(net),
+        *_system(net, os.stat("/etc").st_mtime_ns),  # noqa: PTH116
         *_temporary(limits, files, data),
         *_interpreters(python, root),
         "--bind", str(root), WORKSPACE_DIRECTORY,
@@ -91,7 +92,12 @@ def layout(
     )  # fmt: skip
 
 
-def _system(net: bool) -> Iterator[str]:
+@functools.lru_cache(maxsize=4)
+def _system(net: bool, changed: int) -> tuple[str, ...]:  # noqa: ARG001  # the state of /etc that it is for
+    return tuple(_of_system(net))
+
+
+def _of_system(net: bool) -> Iterator[str]:
     yield from ("--ro-bind", "/usr", "/usr")
     for place in _SYSTEM:
         if os.path.islink(place):  # noqa: PTH114

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import array
+import codecs
 import fcntl
 import mmap
 import os
 import select
+import termios
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HEAD_BYTES = 2 * 1024 * 1024
-TAIL_BYTES = 2 * 1024 * 1024
+HEAD_BYTES = 1024 * 1024
+TAIL_BYTES = 256 * 1024
 
 _PIPE_BYTES = 1024 * 1024
 _REPLACEMENT = "\ufffd"
@@ -34,48 +37,61 @@ class Kept:
 
     def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
         self.size = 0
+        self.tail = tail
         self._head = head
-        self._tail = tail
+        self._late = 0  # bytes after the head, and after what was skipped last
         # Pages of it exist from when they are written to, so a silent command costs none.
         self._memory = mmap.mmap(-1, head + tail)
         self._view = memoryview(self._memory)
 
+    @property
+    def full(self) -> bool:
+        """Whether of what comes only the last `tail` bytes are kept."""
+        return self.size >= self._head
+
     def space(self) -> memoryview:
         """Where the next bytes go."""
-        if self.size < self._head:
+        if not self.full:
             return self._view[self.size : self._head]
-        return self._view[self._head + (self.size - self._head) % self._tail :]
+        return self._view[self._head + self._late % self.tail :]
 
     def took(self, count: int) -> None:
         """So many bytes were put there."""
+        if self.full:
+            self._late += count
         self.size += count
 
+    def skipped(self, count: int) -> None:
+        """So many bytes came that are not the last ones, `full` as this is."""
+        self.size += count
+        self._late = 0
+
     @property
-    def truncated(self) -> bool:
-        return self.size > self._head + self._tail
+    def missing(self) -> int:
+        """How many bytes in the middle are not kept."""
+        return max(0, self.size - self._head - min(self._late, self.tail))
 
     def data(self) -> bytes:
-        """What is kept; whole unless `truncated`."""
-        if not self.truncated:
-            return bytes(self._view[: self.size])
-        return b"".join(self._ends())
+        """What is kept; whole where nothing is missing."""
+        return b"".join(self._parts())
 
-    def _ends(self) -> tuple[bytes, bytes]:
-        turn = self._head + (self.size - self._head) % self._tail
-        return bytes(self._view[: self._head]), b"".join((self._view[turn:], self._view[self._head : turn]))
+    def _parts(self) -> tuple[memoryview, memoryview, memoryview]:
+        """What is kept, as it is in memory: the head, and the two parts of the tail."""
+        turn = self._head + (self._late % self.tail if self._late > self.tail else 0)
+        end = self._head + min(self._late, self.tail)
+        return self._view[: min(self.size, self._head)], self._view[turn:end], self._view[self._head : turn]
 
     def text(self) -> Text:
         """What is kept, as text. Where something is missing, a line in its place says so, and a last one."""
-        if not self.truncated:
-            text, errors = decode(self.data())
+        first, *last = self._parts()
+        if not self.missing:
+            text, errors = decode(b"".join((first, *last)) if self._late else first)
             return Text(text, self.size, False, errors)
-        first, last = self._ends()
         head, head_errors = decode(_without_cut_end(first))
-        tail, tail_errors = decode(_without_cut_start(last))
-        missing = self.size - self._head - self._tail
-        gap = f"\n[... {missing} bytes left out ...]\n"
-        end = f"\n[{self.size} bytes of output in all; {missing} in the middle are left out]\n"
-        return Text(head + gap + tail + end, self.size, True, head_errors + tail_errors)
+        tail, tail_errors = decode(_without_cut_start(b"".join(last)))
+        gap = f"\n[... {self.missing} bytes left out ...]\n"
+        end = f"\n[{self.size} bytes of output in all; {self.missing} in the middle are left out]\n"
+        return Text("".join((head, gap, tail, end)), self.size, True, head_errors + tail_errors)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -83,15 +99,18 @@ class Kept:
         self._memory.close()
 
 
-def decode(data: bytes) -> tuple[str, int]:
+Data = bytes | memoryview
+
+
+def decode(data: Data) -> tuple[str, int]:
     """UTF-8 text, with U+FFFD for what is none, and the number of these."""
-    text = data.decode("utf-8", "replace")
+    text = codecs.decode(data, "utf-8", "replace")
     if _REPLACEMENT not in text:
         return text, 0
-    return text, text.count(_REPLACEMENT) - data.count(_REPLACEMENT_BYTES)
+    return text, text.count(_REPLACEMENT) - bytes(data).count(_REPLACEMENT_BYTES)
 
 
-def _without_cut_end(data: bytes) -> bytes:
+def _without_cut_end(data: memoryview) -> memoryview:
     """The bytes without a character at their end whose rest was cut off."""
     for length in range(1, min(4, len(data) + 1)):
         byte = data[-length]
@@ -124,6 +143,7 @@ class Reader:
         self._at_limit = at_limit
         self._taken = 0
         self._finished = False
+        self._nowhere: int | None = None
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         for pipe in pipes:
             _enlarge(pipe)
@@ -141,6 +161,15 @@ class Reader:
         os.close(self._wake)
 
     def _run(self) -> None:
+        if not hasattr(os, "splice"):
+            return self._read()
+        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            return self._read()
+        finally:
+            os.close(self._nowhere)
+
+    def _read(self) -> None:
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         for pipe in self._pipes:
@@ -157,13 +186,33 @@ class Reader:
         kept = self._pipes[pipe]
         if self.exceeded:
             return bool(os.read(pipe, _PIPE_BYTES))
-        count = os.readv(pipe, [kept.space()])
-        kept.took(count)
+        count = self._skip(pipe, kept) if kept.full else 0
+        if not count:
+            count = os.readv(pipe, [kept.space()])
+            kept.took(count)
         self._taken += count
         if self._taken > self._limit:
             self.exceeded = True
             self._at_limit()
         return count > 0
+
+    def _skip(self, pipe: int, kept: Kept) -> int:
+        """Drop what comes before the last bytes in a pipe, without copying it; 0 where there is no more."""
+        if self._nowhere is None:
+            return 0
+        surplus = _waiting(pipe) - kept.tail
+        if surplus <= 0:
+            return 0
+        count = os.splice(pipe, self._nowhere, surplus)
+        kept.skipped(count)
+        return count
+
+
+def _waiting(pipe: int) -> int:
+    """How many bytes are in a pipe."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
 
 
 def _enlarge(pipe: int) -> None:

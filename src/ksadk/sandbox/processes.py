@@ -13,7 +13,7 @@ from ksadk.sandbox.base import MAX_LEFT, LeftProcess
 MARK = "KSADK_COMMAND_ID"
 """The variable by which what a command started is known, also where it left its session and its parent."""
 
-_HAS_PROC = os.path.exists("/proc/self/stat")  # noqa: PTH110  # asked once, of this machine
+HAS_PROC = os.path.exists("/proc/self/stat")  # noqa: PTH110  # asked once, of this machine
 _KILL_SECONDS = 2.0
 _SHOWN_CHARS = 200
 
@@ -32,10 +32,10 @@ Find = Callable[[], list[int]]
 """The processes that there are now, of those in question."""
 
 
-def processes() -> Iterator[Process]:
-    """Every process that is alive; zombies are not."""
+def processes(lowest: int = 0) -> Iterator[Process]:
+    """Every process that is alive and has no lower number; zombies are not."""
     for name in os.listdir("/proc"):  # noqa: PTH208  # names are all that is needed of thousands
-        if name.isdigit():
+        if name.isdigit() and int(name) >= lowest:
             found = process(int(name))
             if found is not None:
                 yield found
@@ -53,6 +53,17 @@ def process(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process of one thread started; none where it has ended."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123  # as above
+            return [int(word) for word in file.read().split()]
+    except ProcessLookupError:
+        return []
+    except OSError:  # ended, or a kernel without this list
+        return [found.pid for found in processes() if found.parent == pid]
+
+
 def below(pid: int) -> list[int]:
     """The processes that a process started, and these, and so on; the nearest ones first."""
     children: dict[int, list[int]] = {}
@@ -64,16 +75,22 @@ def below(pid: int) -> list[int]:
     return result
 
 
-def of_command(leader: int, mark: str) -> list[int]:
-    """What a command started: what is below its leader or in its session, and what carries its mark.
+def now() -> int:
+    """This moment, as `Process.started` counts; a little before it, since that counts coarsely."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+def of_command(leader: int, mark: str, since: int) -> list[int]:
+    """What a command started, no earlier than `since`: what is below its leader or in its session, and what
+    carries its mark.
 
     The leader, a child of this program, is among it as long as it runs. Where the system has no /proc, its
     process group stands for it all, as a negative number.
     """
-    if not _HAS_PROC:
+    if not HAS_PROC:
         return [-leader] if _group_lives(leader) else []
     marked = f"{MARK}={mark}".encode()
-    every = list(processes())
+    every = [found for found in processes(_lowest(leader, since)) if found.started >= since]
     known = {found.pid for found in every if found.pid == leader or found.session == leader}
     rest = [found for found in every if found.pid not in known]
     grown = True
@@ -89,7 +106,16 @@ def of_command(leader: int, mark: str) -> list[int]:
 
 def carrying(marked: bytes) -> list[int]:
     """The processes whose environment has that NAME=VALUE; none where the system has no /proc."""
-    return [found.pid for found in processes() if _carries(found.pid, marked)] if _HAS_PROC else []
+    return [found.pid for found in processes() if _carries(found.pid, marked)] if HAS_PROC else []
+
+
+def _lowest(leader: int, since: int) -> int:
+    """The lowest number of what a command started. Numbers go up, and begin again: that is not to be thought
+    of in its first second, whose processes are found without a look at every other."""
+    with open("/proc/loadavg", "rb") as file:  # noqa: PTH123
+        latest = int(file.read().split()[-1])
+    early = now() - since < os.sysconf("SC_CLK_TCK")
+    return leader if early and latest >= leader else 0
 
 
 def _group_lives(leader: int) -> bool:
