@@ -132,6 +132,7 @@ CODES: dict[str, Code] = {
         "unavailable", "The configured sandbox isolates nothing, and this runs only in one that does."
     ),
     "no_sandbox_changes": Code("failed", "No sandbox of the session works on a copy of the workspace."),
+    "no_such_sandbox": Code("failed", "No sandbox of that id is written down."),
     "protected_path_changed": Code(
         "failed", "A command changed a protected place, and it could not be put back."
     ),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ksadk.runtime_context import get_current_account_id
 from ksadk.sandbox.base import SandboxBackend, SandboxError, SandboxInputFile, SandboxSession
 from ksadk.sandbox.changes import (
     PRIVATE_NAME,
@@ -22,7 +23,7 @@ from ksadk.sandbox.changes import (
     is_entered,
 )
 from ksadk.sandbox.left_overs import copies_directory
-from ksadk.sandbox.records import COPY, Facts, Record
+from ksadk.sandbox.records import COPY, Facts, Record, account_tag
 from ksadk.sandbox.trees import read_beneath, remove_tree, walk
 
 _AT_ONCE = 200
@@ -51,7 +52,15 @@ class WorkspaceCopy:
         self._limits = limits or Limits.from_env()
         # Written down first: what is killed while it copies leaves nothing that nobody knows of.
         self._record = Record.make(
-            Facts(f"copy-{directory.name}", COPY, str(root), time.time(), directory=str(directory))
+            Facts(
+                f"copy-{directory.name}",
+                COPY,
+                str(root),
+                time.time(),
+                directory=str(directory),
+                account=account_tag(get_current_account_id()),
+                pid=os.getpid(),
+            )
         )
         try:
             directory.mkdir(mode=0o700, parents=True)

@@ -7,6 +7,7 @@ system takes the lock away with the program, however that ended; nothing has to 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ class Facts:
     """What a record says of a sandbox.
 
     Times are seconds since the epoch; `expires_at` None where it is kept for as long as its program lives.
+    `account` tells accounts apart, and does not name them.
     `kept` where it shall outlive its program, until it expires, if ever. `directory` is a copy of a workspace
     that goes with it, and `mark` what its processes on this machine have in the variable `MARK`.
     """
@@ -42,6 +44,7 @@ class Facts:
     created_at: float
     expires_at: float | None = None
     kept: bool = False
+    account: str = ""
     directory: str = ""
     mark: str = ""
     pid: int = 0
@@ -108,6 +111,11 @@ def recorded() -> Iterator[tuple[Facts, bool]]:
             known = _read(path)
             if known is not None:
                 yield known, True
+
+
+def account_tag(account: str) -> str:
+    """What a record has of an account."""
+    return hashlib.sha256(account.encode("utf-8", "surrogatepass")).hexdigest()[:32] if account else ""
 
 
 def left_over(now: float) -> Iterator[Record]:

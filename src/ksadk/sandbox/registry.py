@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ksadk.errors import KsadkError
-from ksadk.runtime_context import scoped
+from ksadk.runtime_context import get_current_account_id, scoped
 from ksadk.sandbox import records
 from ksadk.sandbox.base import SandboxBackend, SandboxError, SandboxInputFile, SandboxSession
 from ksadk.sandbox.left_overs import end_left_over
-from ksadk.sandbox.records import Facts, Record
+from ksadk.sandbox.records import Facts, Record, account_tag
 from ksadk.settings import Settings
 
 __all__ = [
@@ -348,6 +348,7 @@ def _facts_of(entry: SandboxEntry, mark: str) -> Facts:
         backend=entry.backend_name,
         workspace=str(getattr(entry.session, "workspace_root", "")),
         created_at=entry.created_at,
+        account=account_tag(get_current_account_id()),
         mark=mark,
         pid=os.getpid(),
     )

@@ -24,6 +24,7 @@ from ksadk.sandbox.changes import Changes, TrackedSession
 from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.protected import ProtectedPlaces, Removed
+from ksadk.sandbox.records import account_tag
 from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY, SandboxEntry
 from ksadk.settings import Settings
 from ksadk.tools.command_gate import details_of
@@ -138,7 +139,7 @@ class Where:
         """What its registry knows it by: the account, the session, and what sets it apart from the usual
         sandbox of these."""
         account = get_current_account_id()
-        whose = f"account:{hashlib.sha256(account.encode()).hexdigest()}:" if account else ""
+        whose = f"account:{account_tag(account)}:" if account else ""
         own = "" if get_current_workspace_root() is None else str(self.root)
         special = "" if (self.choices, own) == (SandboxChoices(), "") else f"#{self.digest()}"
         return whose + _session_key() + special

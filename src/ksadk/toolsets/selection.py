@@ -18,7 +18,10 @@ GROUPS = {
 }  # fmt: skip
 """The groups that make up the default set, in its order, and the module that declares each."""
 
-FURTHER_GROUPS = {"a2a": "a2a", "network": "sandbox_network", "changes": "sandbox_changes"}
+FURTHER_GROUPS = {
+    "a2a": "a2a", "network": "sandbox_network", "changes": "sandbox_changes",
+    "sandboxes": "sandboxes",
+}  # fmt: skip
 """The groups that are in no default set, and the module that declares each."""
 
 FOCUSED = (
