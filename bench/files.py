@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import matplotlib as mpl
+from matplotlib import pyplot
+
 from ksadk.runtime_context import workspace_root_scope
 from ksadk.toolsets.workspace import list_workspace_files, search_workspace_files
 
@@ -195,9 +198,6 @@ def growth(root: Path) -> dict[str, list[float]]:
 
 def draw(times: dict[str, list[float]]) -> None:
     """Draw the picture; the same times give the same bytes."""
-    import matplotlib as mpl
-    from matplotlib import pyplot
-
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "growth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
