@@ -27,6 +27,7 @@ class Program(LazyGroup):
         "a2a": Entry("agentengine_cli.a2a", "Serve agents over A2A 1.0, call them, make their cards."),
         "tools": Entry("agentengine_cli.tools", "List, describe, search and call tools."),
         "workspace": Entry("agentengine_cli.workspace", "Read, search and edit workspace files."),
+        "sandbox": Entry("agentengine_cli.sandbox", "Run commands and code in a sandbox."),
         "approvals": Entry("agentengine_cli.approvals", "Answer calls that wait for approval."),
         "trust": Entry("agentengine_cli.trust", "Let a project's own rules allow calls."),
         "config": Entry("agentengine_cli.config", "Show the settings and where each comes from."),

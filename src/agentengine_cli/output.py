@@ -30,6 +30,9 @@ json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 json_lines: ContextVar[bool] = ContextVar("json_lines", default=False)
 """Whether each JSON document is one line."""
 
+only_status: ContextVar[int | None] = ContextVar("only_status", default=None)
+"""The one exit status of every failure of ours, where a command's status is that of what it runs."""
+
 a2a_errors: ContextVar[bool] = ContextVar("a2a_errors", default=False)
 """Whether errors are told as A2A's clients tell them: with `a2aCode`, and the name that they share for
 "usage"."""
@@ -124,14 +127,17 @@ def result_status(result: Any) -> int:
     if not isinstance(result, Mapping) or result.get("ok") is not False:
         return 0
     if result.get("approval_required") is True:
-        return EXIT_STATUS["approval"]
+        return exit_status("approval_required")
     if "error_type" not in result and "result" in result:  # what a dispatched tool said
-        return result_status(result["result"]) or EXIT_STATUS["failed"]
+        return result_status(result["result"]) or exit_status("failed")
     return exit_status(str(result.get("error_type", "failed")))
 
 
 def exit_status(code: str) -> int:
     """The exit status of an error code."""
+    only = only_status.get()
+    if only is not None:
+        return only
     known = CODES.get(code)
     return EXIT_STATUS[known.kind if known else "failed"]
 
@@ -176,7 +182,7 @@ def report_words(code: str, message: str, hint: str | None, a2a_code: int | str 
             write_json({"error": document})
         except OSError:  # there is no room for it: the words and the exit status still tell
             close_stdout()
-    say_error(message, hint)
+    say_error(message if only_status.get() is None else f"{message} [{code}]", hint)
     return exit_status(code)
 
 

@@ -49,6 +49,7 @@ class WorkspaceCopy:
     def __init__(self, root: Path, directory: Path, limits: Limits | None = None) -> None:
         self.root = root
         self.directory = directory
+        self._kept = False
         self._limits = limits or Limits.from_env()
         # Written down first: what is killed while it copies leaves nothing that nobody knows of.
         self._record = Record.make(
@@ -104,14 +105,16 @@ class WorkspaceCopy:
         return self._record.facts.sandbox_id
 
     def keep(self) -> None:
-        """Let it outlive this program, until somebody ends it by its id."""
+        """Let it outlive its sandbox and this program, until somebody ends it by its id."""
         self._record.change(replace(self._record.facts, kept=True))
         self._record.release()
+        self._kept = True
 
     def remove(self) -> None:
-        """Delete the copy."""
-        remove_tree(self.directory)
-        self._record.drop()
+        """Delete the copy, unless it is kept."""
+        if not self._kept:
+            remove_tree(self.directory)
+            self._record.drop()
 
     def _take(
         self,
