@@ -166,7 +166,7 @@ def serve(
         raise typer.Exit(again.serve_again(path, [*arguments, "--port", str(port)]))
     _warn(host, bearer_file is not None)
     options = _options(
-        include_reasoning, bearer_file, [*(allowed_host or ()), host], is_wildcard(host), trusted_edge,
+        include_reasoning, bearer_file, [*(allowed_host or ()), *filter(None, [host])], is_wildcard(host), trusted_edge,
         max_body, max_running, remote_approvals, grace,
     )  # fmt: skip
     from agentengine_cli.serve_log import start_log
@@ -266,8 +266,12 @@ def _project(agent: _Agent) -> "Project":
 
 def _card(agent: _Agent, project: "Project | None", url: str, runner: Any) -> dict[str, Any]:
     from ksadk.a2a.card import build_agent_card
+    from ksadk.a2a.modes import check_taken
 
-    told = {} if project is None else project.as_config().for_card()
+    told: dict[str, Any] = {"input_modes": runner.input_modes, "output_modes": runner.output_modes}
+    if project is not None:
+        told |= project.as_config().for_card()
+        check_taken(told["input_modes"], runner.input_modes)
     if agent.module:
         told["name"] = agent.module.rpartition(":")[2]
     if "base_url" in told and agent.url is None:
@@ -277,7 +281,7 @@ def _card(agent: _Agent, project: "Project | None", url: str, runner: Any) -> di
     given = {"name": agent.name, "description": agent.description, "skills": agent.skills}
     told |= {key: value for key, value in given.items() if value}
     told["base_url"] = url
-    return build_agent_card(input_modes=runner.input_modes, output_modes=runner.output_modes, **told)
+    return build_agent_card(**told)
 
 
 def _say_ready(card: dict[str, Any], base: str) -> None:

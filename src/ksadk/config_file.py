@@ -35,6 +35,10 @@ class ProjectConfig:
     entry_point: str = ""
     agent_variable: str = ""
     url: str = ""
+    documentation_url: str = ""
+    icon_url: str = ""
+    input_modes: tuple[str, ...] = ()
+    output_modes: tuple[str, ...] = ()
     skills: tuple[str | Mapping[str, Any], ...] = ()
     provider: Mapping[str, str] | None = None
     workspace: str = ""
@@ -49,6 +53,10 @@ class ProjectConfig:
             "base_url": self.url,
             "description": self.description,
             "version": self.version,
+            "documentation_url": self.documentation_url,
+            "icon_url": self.icon_url,
+            "input_modes": self.input_modes,
+            "output_modes": self.output_modes,
             "skills": self.skills,
             "provider": self.provider,
         }
@@ -148,6 +156,9 @@ class _Reader:
     def texts(self, node: Node, key: str) -> list[str]:
         return [self.text(item, f"each of {key}") for item in self.items(node, key)]
 
+    def modes(self, node: Node, key: str) -> tuple[str, ...]:
+        return tuple(self.texts(node, key))
+
     def skills(self, node: Node, key: str) -> tuple[str | dict[str, Any], ...]:
         return tuple(self.skill(item) for item in self.items(node, key))
 
@@ -193,6 +204,10 @@ _FIELDS: Fields = {
     "agent_variable": ("agent_variable", _Reader.text),
     "variable": ("agent_variable", _Reader.text),
     "url": ("url", _Reader.text),
+    "documentation_url": ("documentation_url", _Reader.text),
+    "icon_url": ("icon_url", _Reader.text),
+    "input_modes": ("input_modes", _Reader.modes),
+    "output_modes": ("output_modes", _Reader.modes),
     "skills": ("skills", _Reader.skills),
     "provider": ("provider", _Reader.provider),
     "workspace": ("workspace", _Reader.text),

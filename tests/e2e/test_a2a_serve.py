@@ -118,6 +118,41 @@ def test_an_agent_needs_no_project(tmp_path: Path) -> None:
         assert httpx.get(f"{it.url}/.well-known/agent-card.json").json()["name"] == "upper"
 
 
+def test_what_the_project_says_that_its_agent_takes_is_in_the_card_and_holds(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "agent.py").write_text("def root_agent(call):\n    return [call.parts[0].media_type]\n")
+    (project / "agentengine.yaml").write_text(
+        "input_modes: [text/plain, image/*]\noutput_modes: [application/json]\n"
+    )
+    picture, page = ({"raw": "aGk=", "mediaType": mode} for mode in ("image/png", "text/html"))
+    with serving(str(project), log=tmp_path / "log") as it:
+        card = httpx.get(f"{it.url}/.well-known/agent-card.json").json()
+        assert card["defaultInputModes"] == ["text/plain", "image/*"]
+        assert card["defaultOutputModes"] == ["application/json"]
+        assert send(it, "x", parts=[picture])["artifacts"][0]["parts"] == [{"data": ["image/png"]}]
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [page]}
+        assert rpc(it, "SendMessage", {"message": message})["error"]["code"] == -32005
+
+
+def test_a_project_does_not_say_that_its_agent_takes_what_it_does_not(
+    project: Path, agentengine: Run
+) -> None:
+    (project / "agentengine.yaml").write_text("input_modes: [text/plain, image/png]\n")
+    ended = agentengine("a2a", "serve", str(project), "--port", "0")
+    assert ended.returncode == 1
+    assert "input_modes has image/png, and the agent takes text/plain" in ended.stderr
+
+
+def test_a_name_that_is_allowed_reaches_it_and_no_other(project: Path, tmp_path: Path) -> None:
+    options = ("--allowed-host", "agents.example.com", "--allowed-host", "*.internal")
+    with serving(str(project), *options, log=tmp_path / "log") as it:
+        hosts = {"agents.example.com": 200, "a.internal:8081": 200, "127.0.0.1": 200, "evil.example": 403}
+        for host, status in hosts.items():
+            told = httpx.get(f"{it.url}/a2a/v1/tasks", headers={"A2A-Version": "1.0", "Host": host})
+            assert told.status_code == status, host
+
+
 def test_a_port_that_is_taken_is_an_error_in_words(project: Path, agentengine: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -135,6 +170,8 @@ MISUSES = [
     (("--url", "ftp://x"), 2, "https"),
     (("--url", "http://0.0.0.0:1"), 2, "to listen on, not to call"),
     (("--trusted-edge", "nobody"), 2, "an address or a network"),
+    (("--allowed-host", "x.example:8081"), 2, "without scheme, port or path"),
+    (("--allowed-host", "https://x.example"), 2, "without scheme, port or path"),
     (("--approve-here",), 6, "terminal"),
     (("--task-store-dsn", "sqlite:/x"), 2, ""),
 ]

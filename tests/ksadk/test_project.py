@@ -240,6 +240,11 @@ version: "0.2"
 framework: adk
 entry_point: agent.py:root_agent
 url: https://w.example.com
+documentation_url: https://w.example.com/docs
+icon_url: https://w.example.com/icon.png
+input_modes: [text/plain, image/png]
+output_modes:
+  - application/json
 workspace: ./files
 skills:
   - forecast
@@ -266,6 +271,10 @@ def test_the_configuration_wins_over_every_other_file(tmp_path: Path) -> None:
         "base_url": "https://w.example.com",
         "description": "Tells the weather.",
         "version": "0.2",
+        "documentation_url": "https://w.example.com/docs",
+        "icon_url": "https://w.example.com/icon.png",
+        "input_modes": ("text/plain", "image/png"),
+        "output_modes": ("application/json",),
         "skills": ("forecast", {"id": "warn", "tags": ["storm", "flood"]}),
         "provider": {"organization": "O", "url": "https://o.example.com"},
     }
