@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ksadk.a2a.callers import CALLER, BearerFile, Caller
+from ksadk.errors import KsadkError
 
 BODY_SECONDS = 60.0
 """How long a request may take to arrive."""
 
+_NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
 _STATUS = {
@@ -58,7 +60,7 @@ class Hosts:
     def of(cls, *, urls: Iterable[str], allowed: Iterable[str] = (), any_address: bool = False) -> Hosts:
         """The hosts of the URLs, those that are allowed (`*` is each, `*.x` each below x), and loopback."""
         parts = [urlsplit(url) for url in urls]
-        names = {part.hostname or "" for part in parts} | {name.lower().strip("[]") for name in allowed}
+        names = {part.hostname or "" for part in parts} | {_allowed(name) for name in allowed}
         return cls(
             frozenset(names | {"localhost", "127.0.0.1", "::1"}),
             frozenset(f"{part.scheme}://{part.netloc}".lower() for part in parts),
@@ -205,6 +207,18 @@ def _check_depth(body: bytes, most: int) -> None:
         depth += 1 if bracket in b"[{" else -1
         if depth > most:
             raise Refused(400, f"A request's JSON is nested at most {most} deep.")
+
+
+def _allowed(name: str) -> str:
+    """A name as `Hosts` has it; one that no Host header could match is an error."""
+    bare = name.lower().strip("[]").rstrip(".")
+    if not _NAME.fullmatch(bare) and not _is_address(bare):
+        raise KsadkError(
+            f"an allowed host is a name or an address, without scheme, port or path, and not {name!r}",
+            code="usage",
+            hint="agents.example.com is one, *.example.com all below it.",
+        )
+    return bare
 
 
 def _host(header: str) -> str:
