@@ -106,14 +106,29 @@ def run(
 
 
 @app.command("status", cls=ReadCommand)
-def status() -> None:
-    """Show which sandbox there is, and what it keeps commands from. Nothing is started.
+def status(
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Try to break out of this machine's sandbox; takes seconds.")
+    ] = False,
+) -> None:
+    """Show which sandbox there is, and its boundary. Nothing is started, but with --probe.
+
+    With --probe the exit status is 1 where a promise of the sandbox does not hold.
 
     \b
-    Example:
+    Examples:
       agentengine sandbox status
+      agentengine sandbox status --probe
     """
-    output.show_result(run_tool("sandbox_status", {}), sandbox_shown.status)
+    if not probe:
+        output.show_result(run_tool("sandbox_status", {}), sandbox_shown.status)
+        return
+    tried = run_tool("probe_sandbox", {})
+    result = run_tool("sandbox_status", {}) | tried  # in this order: the probe is known now
+    if "checks" in result and not output.json_wanted.get():
+        output.write(sandbox_shown.status({**result, "checks": None}) + "\n")
+        output.write(sandbox_shown.checks(result))
+    output.show_result(result, str if "checks" not in result else lambda _: "")
 
 
 @app.command("list", cls=ReadCommand)

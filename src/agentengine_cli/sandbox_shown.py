@@ -14,6 +14,10 @@ from ksadk.sandbox.base import TIMEOUT_EXIT_CODE
 
 Result = Mapping[str, Any]
 
+_STATUS = (
+    "backend", "enabled", "isolated", "template_id", "timeout_seconds", "ttl_seconds", "idle_ttl_seconds",
+    "max_sessions", "sandbox_id", "probe", "left_over", "boundary",
+)  # fmt: skip
 _NOT_TAKEN = frozenset({"approval_required", "approval_rejected", "denied_by_rule", "approval_expired"})
 """Ends of taking over changes that somebody, or nobody, decided: no failure of the command."""
 
@@ -51,9 +55,19 @@ def status(result: Result) -> str:
     shown = [
         (name.replace("_", " "), _word(value))
         for name, value in result.items()
-        if name != "ok" and value is not None
+        if name in _STATUS and value is not None
     ]
     return output.columns(shown, width=output.terminal_width())
+
+
+def checks(result: Result) -> str:
+    """A line for each attempt to break out: what is promised, and what was measured."""
+    rows = [("ATTEMPT", "HOLDS", "PROMISED", "MEASURED")]
+    rows += [
+        (check["name"], "yes" if check["holds"] else "NO", check["promised"] or "nothing", check["measured"])
+        for check in result["checks"]
+    ]
+    return output.columns(rows, width=output.terminal_width())
 
 
 def listing(result: Result) -> str:

@@ -133,6 +133,7 @@ CODES: dict[str, Code] = {
     ),
     "no_sandbox_changes": Code("failed", "No sandbox of the session works on a copy of the workspace."),
     "no_such_sandbox": Code("failed", "No sandbox of that id is written down."),
+    "sandbox_leaks": Code("failed", "The local sandbox does not hold what it promises."),
     "protected_path_changed": Code(
         "failed", "A command changed a protected place, and it could not be put back."
     ),

@@ -42,6 +42,7 @@ class BubblewrapSandboxBackend:
     net: whether commands have this machine's network; else they have none.
     limits: what one command may use.
     hidden: files and directories of the workspace that are kept from commands.
+    original: what the workspace is a copy of; the Python environment is that one's.
     output_limit: bytes that a command may print.
     """
 
@@ -55,12 +56,14 @@ class BubblewrapSandboxBackend:
         net: bool = False,
         limits: Limits | None = None,
         hidden: Sequence[str | Path] = (),
+        original: Path | None = None,
         output_limit: int = OUTPUT_LIMIT_BYTES,
     ) -> None:
         self.workspace_root = Path(workspace_root)
         self.net = net
         self.limits = limits or Limits()
         self.hidden = tuple(Path(path) for path in hidden)
+        self.original = original
         self.output_limit = output_limit
 
     def create_session(
@@ -76,7 +79,7 @@ class BubblewrapSandboxBackend:
         if not root.is_dir() or root == Path("/"):
             raise SandboxError(f"{root} is no directory to make a workspace of")
         bubblewrap = probe().bubblewrap()
-        place = Place(root, self.net, self.limits, self.hidden)
+        place = Place(root, self.net, self.limits, self.hidden, self.original)
         session = BubblewrapSession(bubblewrap, place, check_variables(env), self.output_limit)
         for file in input_files or ():
             session.write_file(file.target_path, read_input(file))

@@ -99,12 +99,14 @@ class Bubblewrap:
 
 @dataclass(frozen=True)
 class Place:
-    """What a command sees: its workspace (a path without links), its network, and its limits."""
+    """What a command sees: its workspace (a path without links), its network, and its limits. `original` is
+    what the workspace is a copy of, if it is one."""
 
     root: Path
     net: bool = False
     limits: Limits = field(default_factory=Limits)
     hidden: tuple[Path, ...] = ()
+    original: Path | None = None
 
 
 class NotStarted(Exception):
@@ -151,7 +153,10 @@ def run(
     keep: how many of the first and last bytes of each stream are kept.
     """
     deadline = time.monotonic() + timeout
-    seen = layout(place.root, place.limits, net=place.net, hidden=place.hidden, files=files or {})
+    seen = layout(
+        place.root, place.limits, net=place.net, hidden=place.hidden, files=files or {},
+        original=place.original,
+    )  # fmt: skip
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
         data = {name: stack.enter_context(_memory(content)) for name, content in seen.data.items()}

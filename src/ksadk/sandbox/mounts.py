@@ -59,15 +59,22 @@ class Layout:
 
 
 def layout(
-    root: Path, limits: Limits, *, net: bool, hidden: Sequence[Path] = (), files: Mapping[str, bytes]
+    root: Path,
+    limits: Limits,
+    *,
+    net: bool,
+    hidden: Sequence[Path] = (),
+    files: Mapping[str, bytes],
+    original: Path | None = None,
 ) -> Layout:
     """The mounts for a workspace `root`, a path without links.
 
     hidden: files and directories of the workspace that are kept from the sandbox; those that are not there
         are left alone, since a mount would make them.
     files: what is put below /tmp.
+    original: what the workspace is a copy of; programs are installed for that path.
     """
-    python = find_python(root)
+    python = find_python(original or root)
     data = {"{passwd}": _PASSWD.encode(), "{group}": _GROUP.encode()}
     if not net:
         data["{resolver}"] = NO_RESOLVER.encode()
@@ -76,7 +83,7 @@ def layout(
     arguments = [
         *_system(net, os.stat("/etc").st_mtime_ns),  # noqa: PTH116
         *_temporary(limits, files, data),
-        *_interpreters(python, root),
+        *_interpreters(python, original or root),
         "--bind", str(root), WORKSPACE_DIRECTORY,
         *(word for place in kept for word in ("--ro-bind", str(root / place), _inside(place))),
         *(word for place, directory in denied for word in _deny(_inside(place), directory)),

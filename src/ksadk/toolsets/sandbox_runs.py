@@ -24,7 +24,7 @@ from ksadk.sandbox.changes import Changes, TrackedSession
 from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.protected import ProtectedPlaces, Removed
-from ksadk.sandbox.records import account_tag
+from ksadk.sandbox.records import account_tag, recorded
 from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY, SandboxEntry
 from ksadk.settings import Settings
 from ksadk.tools.command_gate import details_of
@@ -133,7 +133,8 @@ class Where:
         probe().bubblewrap()  # raises why it does not work, before anyone is asked
         memory = self.choices.memory_bytes
         limits = Limits() if memory is None else Limits(memory_bytes=memory)
-        return BubblewrapSandboxBackend(root, net=self.choices.net, limits=limits)
+        original = self.root if root != self.root else None
+        return BubblewrapSandboxBackend(root, net=self.choices.net, limits=limits, original=original)
 
     def key(self) -> str:
         """What its registry knows it by: the account, the session, and what sets it apart from the usual
@@ -168,6 +169,7 @@ def current() -> dict[str, Any]:
         "last_used_at": entry.last_used_at if entry else None,
         "expires_at": entry.expires_at if entry else None,
         "idle_seconds": entry.idle_seconds() if entry else None,
+        "left_over": sum(not (lives or facts.kept) for facts, lives in recorded()),
     }
 
 

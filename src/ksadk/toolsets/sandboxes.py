@@ -61,6 +61,29 @@ def kill_sandbox(sandbox_id: str) -> dict[str, Any]:
     return {"ok": True, "sandbox_id": sandbox_id}
 
 
+@builtin(group="sandboxes", boundary="isolated_sandbox", side_effects=("sandbox_command_execution",))
+def probe_sandbox() -> dict[str, Any]:
+    """Try to break out of this machine's sandbox, and say of each promise whether it holds.
+
+    `checks` is a list of {name, promised, measured, holds}; `promised` is empty where nothing is promised
+    here. Nothing that is tried reaches beyond this machine.
+    """
+    from dataclasses import asdict
+
+    from ksadk.errors import KsadkError
+    from ksadk.sandbox.escapes import probe_escapes
+
+    checks = [asdict(attempt) for attempt in probe_escapes()]
+    broken = [check["name"] for check in checks if not check["holds"]]
+    if not broken:
+        return {"ok": True, "checks": checks}
+    error = KsadkError(
+        f"the sandbox does not hold what it promises: {', '.join(broken)}", code="sandbox_leaks",
+        hint="Do not run anything in it that you would not run without it.", checks=checks,
+    )  # fmt: skip
+    return error.to_result()
+
+
 def _own() -> Any:
     """What is written down of the account's sandboxes, and whether their programs live."""
     from ksadk.sandbox import records
