@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ksadk.workspace.globs import Glob
 from ksadk.workspace.ignores import RuleFile
+from ksadk.workspace.paths import WorkspaceError
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,13 @@ from ksadk.workspace.ignores import RuleFile
         ("a?c", "a/c", False),
         (".*", ".env", True),
         ("*", ".env", True),
+        ("*.{ts,tsx}", "src/a.tsx", True),
+        ("*.{ts,tsx}", "src/a.t", False),
+        ("{src,lib}/**/*.{js,ts}", "lib/x/a.js", True),
+        ("{src/{a,b},lib}/*.c", "src/b/x.c", True),
+        ("a{,b}.c", "a.c", True),
+        ("{id}.py", "{id}.py", True),
+        ("{a,b.py", "{a,b.py", True),
     ],
 )
 def test_a_glob_fits_names_and_paths(pattern: str, path: str, fits: bool) -> None:
@@ -44,6 +52,9 @@ def test_no_pattern_takes_long(tmp_path: Path) -> None:
     started = time.process_time()
     assert not Glob("*a" * 100 + "b").matches(name)
     assert not Glob("/".join(["**", "a"] * 50) + "/b").matches("/".join(["a"] * 200))
+    assert not Glob("{a,b}" * 6 + "{" + "," * 900).matches(name)
+    with pytest.raises(WorkspaceError, match="at most 100 patterns"):
+        Glob("{a,b}" * 190)
     rules = RuleFile.read(b"*a" * 100 + b"b\n" + b"**/a/" * 50 + b"b\n" + b"{*a,*a}" * 500 + b"b\n")
     assert rules is not None
     assert rules.verdict(b"/".join([b"a" * 20] * 200), False, lambda: None) is None

@@ -173,7 +173,7 @@ def list_workspace_files(
     """List the entries of a workspace directory: name, path, type, size and mtime_ns.
 
     path: the directory, relative to the workspace root.
-    glob: keep entries whose name, or path below the directory, fits, such as `*.py` or `src/**/*.md`.
+    glob: keep entries whose name, or path below the directory, fits, such as `*.py` or `src/**/*.{js,ts}`.
     recursive: also list what is below; what is inside `.git` is not listed.
     include_dirs: list directories too.
     max_results: 1 to 5000; `truncated` says that there are more.
@@ -345,7 +345,7 @@ def search_workspace_files(
 
     query: the text, or with is_regex the expression: . [] () (?:) | ^ $ * + ? {n,m} \\w \\d \\s \\b.
     path: a directory or file, relative to the workspace root.
-    glob: search only files whose name or path fits, such as `*.py` or `src/**/*.md`.
+    glob: search only files whose name or path fits, such as `*.py` or `src/**/*.{js,ts}`.
     case_sensitive: tell capitals from small letters.
     context_lines: lines to show before and after each, 0 to 20.
     max_results: 1 to 5000 lines; `truncated` says that there are more.

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from ksadk.workspace.paths import WorkspaceError
 
 MAX_PATTERN_CHARS = 1_000
+MAX_ALTERNATIVES = 100
+
+_BRACES = re.compile(r"\{([^{},]*+(?:,[^{},]*+)++)\}")
+"""Braces with no others in them, found without ever trying again."""
 
 
 @dataclass(frozen=True)
 class Glob:
-    """A glob over paths with slashes: `*` and `?` stay inside a name, `**` crosses directories.
+    """A glob over paths with slashes: `*` and `?` stay inside a name, `**` crosses directories, and `{a,b}`
+    is either of them.
 
     A pattern without a slash is matched against the last name.
     """
@@ -26,14 +31,37 @@ class Glob:
         if not self.pattern or len(self.pattern) > MAX_PATTERN_CHARS or "\0" in self.pattern:
             raise WorkspaceError(
                 f"a glob has 1 to {MAX_PATTERN_CHARS:,} characters", code="invalid_glob",
-                hint="For example *.py, or src/**/*.py.",
+                hint="For example *.py, or src/**/*.{js,ts}.",
             )  # fmt: skip
+        _alternatives(self.pattern)
 
     def matches(self, path: str) -> bool:
-        pattern = self.pattern.removeprefix("./").lstrip("/")
-        if "/" not in pattern:
-            return name_matches(pattern, path.rpartition("/")[2])
-        return path_matches(tuple(pattern.split("/")), path.split("/"))
+        return any(_matches(pattern, path) for pattern in _alternatives(self.pattern))
+
+
+def _matches(pattern: str, path: str) -> bool:
+    if "/" not in pattern:
+        return name_matches(pattern, path.rpartition("/")[2])
+    return path_matches(tuple(pattern.split("/")), path.split("/"))
+
+
+@functools.lru_cache(maxsize=64)
+def _alternatives(pattern: str) -> tuple[str, ...]:
+    """The patterns without braces that a glob stands for. Braces without a comma are plain characters."""
+    waiting, plain = [pattern], dict[str, None]()
+    while waiting:
+        text = waiting.pop()
+        braces = _BRACES.search(text)
+        if braces is None:
+            plain[text.removeprefix("./").lstrip("/")] = None
+            continue
+        before, after = text[: braces.start()], text[braces.end() :]
+        waiting += [before + choice + after for choice in braces[1].split(",")]
+        if len(waiting) + len(plain) > MAX_ALTERNATIVES:
+            raise WorkspaceError(
+                f"a glob stands for at most {MAX_ALTERNATIVES} patterns without braces", code="invalid_glob"
+            )
+    return tuple(plain)
 
 
 def name_matches(pattern: str, name: str) -> bool:
