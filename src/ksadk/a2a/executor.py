@@ -24,7 +24,6 @@ from ksadk.a2a.runners.base import (
     AuthRequired,
     Call,
     InputRequired,
-    Reply,
     Run,
     Runner,
     RunnerError,
@@ -91,24 +90,16 @@ class Executor(AgentExecutor):
         """One message: it starts a task, or answers what one asked. What goes wrong ends the task as FAILED,
         told to the log with its traceback and to the caller without."""
         task_id, stored = context.task_id or "", context.current_task
-        output = Output(
-            event_queue,
-            task_id,
-            context.context_id or "",
-            include_reasoning=self._include_reasoning,
-            artifacts=stored.artifacts if stored else (),
-        )
+        output = Output(event_queue, context, include_reasoning=self._include_reasoning)
         try:
             if stored is not None and stored.status.state == pb.TASK_STATE_INPUT_REQUIRED:
                 live = await self._answered(context, stored, output)
             else:
-                live = await self._started(context, stored, output)
+                live = await self._started(context, output)
             if live is not None:
                 await self._work(context, live)
         except Exception:
             log.exception("task %s: the agent failed", task_id)
-            if not output.submitted and stored is None and context.message is not None:
-                await output.submit(context.message)
             await output.end(pb.TASK_STATE_FAILED, FAILED)
             self._forget(task_id)
 
@@ -120,7 +111,7 @@ class Executor(AgentExecutor):
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Say that a task which does not run is CANCELED; `stop` ends one that does."""
-        output = Output(event_queue, context.task_id or "", context.context_id or "", include_reasoning=False)
+        output = Output(event_queue, context, include_reasoning=False)
         await output.end(pb.TASK_STATE_CANCELED)
 
     async def stop(self, task_id: str) -> bool:
@@ -169,18 +160,15 @@ class Executor(AgentExecutor):
             log.warning("the agent did not stop: %s", error)
             raise TaskNotCancelableError(words) from error
 
-    async def _started(self, context: RequestContext, stored: pb.Task | None, output: Output) -> _Live | None:
-        message = context.message
-        assert message is not None  # the handler has checked it
+    async def _started(self, context: RequestContext, output: Output) -> _Live | None:
         if len(self._working) >= self._max_running:
-            await output.submit(message)
             await output.end(pb.TASK_STATE_REJECTED, BUSY)
             return None
         live = _Live(context, self._runner.start(await self._call(context)), output)
         self._live[context.task_id or ""] = live
         self._working.add(live)
-        if stored is None and not self._runner.messages:
-            await output.submit(message)
+        if not self._runner.messages:
+            await output.submit()
         return live
 
     async def _answered(self, context: RequestContext, stored: pb.Task, output: Output) -> _Live | None:
@@ -228,17 +216,9 @@ class Executor(AgentExecutor):
             if live.ending is None:
                 live.begun = True
                 if context.current_task is not None:
-                    await output.resume()
-                elif output.submitted:
-                    output.begin()
+                    await output.work()
                 with self._scopes(context):
                     async for event in live.run.events():
-                        if not output.submitted and context.current_task is None and context.message:
-                            if isinstance(event, Reply):
-                                await output.reply(part_to_wire(part) for part in event.parts)
-                                continue
-                            await output.submit(context.message)
-                            output.begin()
                         if isinstance(event, InputRequired):
                             asked = event
                         elif asked is None and live.ending is None:
@@ -261,8 +241,6 @@ class Executor(AgentExecutor):
     ) -> InputRequired | None:
         """What follows the agent's last event; the question, where the task waits for its answer."""
         output = live.output
-        if not output.ended and not output.submitted and context.current_task is None and context.message:
-            await output.submit(context.message)
         if live.ending is not None:
             await output.end(*live.ending)
         elif asked is not None and not output.ended:

@@ -27,7 +27,7 @@ from a2a.utils.errors import (
 
 from ksadk.a2a.executor import HISTORY, Executor
 from ksadk.a2a.modes import MODES, mode_of, takes
-from ksadk.a2a.output import TERMINAL
+from ksadk.a2a.output import STREAMED, TERMINAL
 from ksadk.a2a.parts import REASONING, check_values, data_part, text_of
 from ksadk.a2a.stores.base import OwnerContext
 
@@ -65,6 +65,7 @@ class Handler(DefaultRequestHandlerV2):
         does (3.1.2)."""
         with hidden():
             self._check(params, context)
+            context.state[STREAMED] = True
             task_id = params.message.task_id
             before = await self._store.get(task_id, context) if task_id else None
             stream = super().on_message_send_stream(params, context)

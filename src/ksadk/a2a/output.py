@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
@@ -40,9 +41,13 @@ TERMINAL = frozenset(
     {pb.TASK_STATE_COMPLETED, pb.TASK_STATE_CANCELED, pb.TASK_STATE_FAILED, pb.TASK_STATE_REJECTED}
 )
 
+STREAMED = "ksadk.streamed"
+"""In a call context's `state` where the caller sees each event: then a task is WORKING before its agent has
+said anything."""
+
 WORKING_AFTER = 0.05
-"""Seconds after which a task that has only begun is WORKING: most answers are over before, and an event less
-is a sixth of what they cost."""
+"""Seconds after which any other task that has only begun is WORKING: most answers are over before, and an
+event less is a sixth of what they cost."""
 
 
 @dataclass(slots=True)
@@ -62,31 +67,28 @@ class Output:
     it: so it is kept as one part, and a reader of whole artifacts reads it once.
     """
 
-    def __init__(
-        self,
-        queue: EventQueue,
-        task_id: str,
-        context_id: str,
-        *,
-        include_reasoning: bool,
-        artifacts: Iterable[pb.Artifact] = (),
-    ) -> None:
+    def __init__(self, queue: EventQueue, context: RequestContext, *, include_reasoning: bool) -> None:
+        stored = context.current_task
         self.ended = False
-        self.submitted = False
         self._queue = queue
-        self._task_id = task_id
-        self._context_id = context_id
+        self._task_id = context.task_id or ""
+        self._context_id = context.context_id or ""
+        self._message = None if stored else context.message
         self._include_reasoning = include_reasoning
+        self._streamed = STREAMED in context.call_context.state
         self._working = False
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
         self._open: _Segment | None = None
         self._closed: list[_Segment] = []
-        self._ids = {artifact.artifact_id for artifact in artifacts}
+        self._ids = {artifact.artifact_id for artifact in (stored.artifacts if stored else ())}
 
-    async def submit(self, message: pb.Message) -> None:
-        """The task itself, before anything else of it (3.1.2)."""
-        self.submitted = True
+    async def submit(self) -> None:
+        """The task itself, before anything else of it (3.1.2), unless it is there already."""
+        message, self._message = self._message, None
+        if message is None:
+            return
+        self._timer = asyncio.get_running_loop().call_later(WORKING_AFTER, self._still_going)
         status = pb.TaskStatus(state=pb.TASK_STATE_SUBMITTED, timestamp=now())
         task = pb.Task(
             id=self._task_id,
@@ -97,21 +99,20 @@ class Output:
         )
         await self._queue.enqueue_event(task)
 
-    def begin(self) -> None:
-        """The agent begins: the task is WORKING soon, unless it is over by then."""
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WORKING_AFTER, self._still_going)
-
-    async def resume(self) -> None:
-        """The agent goes on: the task, which waited, is WORKING."""
-        self._working = False
-        await self._work()
+    async def work(self) -> None:
+        """The task is WORKING. One that was only submitted is so by itself before long."""
+        if not self._working:
+            self._stop_timer()
+            self._working = True
+            await self.status(pb.TASK_STATE_WORKING)
 
     def _still_going(self) -> None:
-        self._telling = asyncio.ensure_future(self._work())
+        self._telling = asyncio.ensure_future(self.work())
 
     async def tell(self, event: Event) -> None:
         """Send what an event of the agent's says."""
+        if not isinstance(event, Reply):
+            await self.submit()
         match event:
             case Text():
                 await self._chunk("response", event.text, event.replace)
@@ -120,6 +121,8 @@ class Output:
                     await self._chunk(REASONING, event.text, event.replace)
             case Artifact():
                 await self._artifact(event)
+            case Reply(parts) if self._message is not None:
+                await self._reply(part_to_wire(part) for part in parts)
             case Reply(parts):  # there is a task already, so it is part of the answer
                 await self._artifact(Artifact(parts, name="response"))
             case Status(text):
@@ -135,14 +138,14 @@ class Output:
             case AuthRequired(text):
                 await self.interrupt(pb.TASK_STATE_AUTH_REQUIRED, [pb.Part(text=encodable(text))])
 
-    async def reply(self, parts: Iterable[pb.Part]) -> None:
+    async def _reply(self, parts: Iterable[pb.Part]) -> None:
         """Answer with a message, and no task."""
-        self._stop_timer()
         self.ended = True
         await self._queue.enqueue_event(agent_message(parts, context_id=self._context_id))
 
     async def interrupt(self, state: pb.TaskState, parts: Iterable[pb.Part]) -> None:
         """The task waits for its caller, who reads `parts`."""
+        await self.submit()
         self._stop_timer()
         await self._close()
         self._working = False
@@ -152,6 +155,7 @@ class Output:
         """The task is over; `text` becomes its status message."""
         if self.ended:
             return
+        await self.submit()
         self._stop_timer()
         await self._close()
         await self.status(state, text)
@@ -171,12 +175,6 @@ class Output:
                 metadata=ADK_METADATA,
             )
         )
-
-    async def _work(self) -> None:
-        if not self._working:
-            self._stop_timer()
-            self._working = True
-            await self.status(pb.TASK_STATE_WORKING)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -239,6 +237,8 @@ class Output:
     async def _update(self, artifact: pb.Artifact, *, append: bool, last: bool) -> None:
         if self.ended:
             return
+        if self._streamed:
+            await self.work()
         await self._queue.enqueue_event(
             pb.TaskArtifactUpdateEvent(
                 task_id=self._task_id,
