@@ -22,8 +22,8 @@ class Vm:
         directory.mkdir()
         self.socket = directory / "envd"
         self._process = subprocess.Popen(
-            _bubblewrap(directory, envs, internet), stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+            _bubblewrap(directory, envs, internet), env={}, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )  # its own variables can be read inside
         end = time.monotonic() + SECONDS_TO_START
         while not self.socket.exists():
             if self._process.poll() is not None:

@@ -7,8 +7,10 @@ import inspect
 import re
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
 from ksadk.sandbox.base import (
@@ -19,7 +21,7 @@ from ksadk.sandbox.base import (
     SandboxCommandResult,
 )
 from ksadk.sandbox.e2b_service import names
-from ksadk.sandbox.output import Kept
+from ksadk.sandbox.output import Kept, Text
 from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Why
 
 RETAINED_LIMIT_BYTES = 16 * 1024 * 1024
@@ -27,6 +29,9 @@ RETAINED_LIMIT_BYTES = 16 * 1024 * 1024
 
 _EARLY_SECONDS = 0.2
 """Clocks differ: an end this short before the time was over is that of the time."""
+
+_LATE_SECONDS = 5
+"""How long after the time is over E2B may take to say so."""
 
 _KILL_SECONDS = 20
 
@@ -49,31 +54,44 @@ class _TooMuch(Exception):
 
 
 class _Taken:
-    """What a command has printed so far. Beyond the limit, taking raises `_TooMuch`."""
+    """What a command has printed so far. Over the limit, and once closed, taking raises `_TooMuch`."""
 
     def __init__(self, limit: int) -> None:
-        self.stdout, self.stderr = Kept(), Kept()
         self.errors = 0
+        self._stdout, self._stderr = Kept(), Kept()
         self._left = limit
+        self._lock = threading.Lock()
 
     def take_stdout(self, text: str) -> None:
-        self._take(self.stdout, text)
+        self._take(self._stdout, text)
 
     def take_stderr(self, text: str) -> None:
-        self._take(self.stderr, text)
+        self._take(self._stderr, text)
+
+    def close(self) -> tuple[Text, Text]:
+        """Take no more; what there is of both."""
+        with self._lock:
+            self._left = -1
+            texts = self._stdout.text(), self._stderr.text()
+            self._stdout.close()
+            self._stderr.close()
+        return texts
 
     def _take(self, kept: Kept, text: str) -> None:
-        self.errors += text.count("\ufffd")
         data = memoryview(text.encode("utf-8", "replace"))
-        self._left -= len(data)
-        while data:
-            with kept.space() as space:
-                size = min(len(space), len(data))
-                space[:size] = data[:size]
-            kept.took(size)
-            data = data[size:]
-        if self._left < 0:
-            raise _TooMuch
+        with self._lock:
+            if self._left < 0:
+                raise _TooMuch
+            self._left -= len(data)
+            self.errors += text.count("\ufffd")
+            while data:
+                with kept.space() as space:
+                    size = min(len(space), len(data))
+                    space[:size] = data[:size]
+                kept.took(size)
+                data = data[size:]
+            if self._left < 0:
+                raise _TooMuch
 
 
 class Command:
@@ -110,9 +128,10 @@ class Command:
         """Run it to its end, its time's or its output's. Raises what the SDK does where it could not run."""
         began = time.monotonic()
         try:
-            done = self._done()
-            self._code = _exit_code(done.exit_code, getattr(done, "error", None))
-            if self._code == 128 + signal.SIGKILL and self._is_late(began):
+            done = self._waited_for()
+            if done is not None:
+                self._code = _exit_code(done.exit_code, getattr(done, "error", None))
+            if done is None or (self._code == 128 + signal.SIGKILL and self._is_late(began)):
                 self._why = "timeout"
         except _TooMuch:
             self._why = "output"
@@ -134,9 +153,7 @@ class Command:
     def result(self) -> SandboxCommandResult:
         """What its run came to."""
         taken, why = self._taken, self._why
-        out, err = taken.stdout.text(), taken.stderr.text()
-        taken.stdout.close()
-        taken.stderr.close()
+        out, err = taken.close()
         codes = {"timeout": TIMEOUT_EXIT_CODE, "output": OUTPUT_LIMIT_EXIT_CODE}
         return SandboxCommandResult(
             stdout=out.text, stderr=err.text, exit_code=codes.get(why, self._code),
@@ -145,6 +162,24 @@ class Command:
             stdout_truncated=out.truncated, stderr_truncated=err.truncated,
             output_limit_exceeded=why == "output", duration_seconds=self._seconds_taken,
         )  # fmt: skip
+
+    def _waited_for(self) -> Any:
+        """What `_done` returns, or None where the SDK does not come back in time.
+
+        The SDK waits in a thread of its own: in native code, it would not let Ctrl-C through, and the time is
+        counted here whatever a connection does.
+        """
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._done())
+            except Exception as error:  # noqa: BLE001  # raised where it is waited for
+                future.set_exception(error)
+
+        threading.Thread(target=work, name="ksadk-e2b-command", daemon=True).start()
+        ended, _ = wait([future], timeout=self._seconds + _LATE_SECONDS)
+        return future.result() if ended else None
 
     def _done(self) -> Any:
         """What has an exit code: the SDK's result, or its exception for a code that is not 0."""
