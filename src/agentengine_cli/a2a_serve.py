@@ -15,6 +15,7 @@ import typer
 
 from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
+from ksadk.a2a.options import Limits, ServerOptions
 from ksadk.errors import KsadkError
 from ksadk.project_files import is_directory
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import socket
 
     from ksadk.a2a.project import Project
-    from ksadk.a2a.server import ServerOptions
     from ksadk.a2a.stores.base import Paused
 
 DEFAULT_DSN = "sqlite+aiosqlite:///.agentengine/a2a_tasks.db"
@@ -109,13 +109,13 @@ def serve(
     ] = False,
     grace: Annotated[
         float, typer.Option("--grace", min=0, metavar="SECONDS", help="What agents get to finish at the end.")
-    ] = 10.0,
+    ] = ServerOptions.grace,
     max_body: Annotated[
         int, typer.Option("--max-body", min=1, metavar="BYTES", help="The largest request that is taken.")
-    ] = 16 * 1024 * 1024,
+    ] = Limits.body,
     max_running: Annotated[
         int, typer.Option("--max-running", min=1, metavar="N", help="The most tasks at work at once.")
-    ] = 1000,
+    ] = Limits.running,
     log_format: Annotated[
         str, typer.Option("--log-format", metavar="text|json", help="How the log on stderr is written.")
     ] = "text",
@@ -138,11 +138,7 @@ def serve(
     _check_word("--durability", durability, ("normal", "full"))
     _check_word("--log-format", log_format, ("text", "json"))
     if remote_approvals and bearer_file is None and not trusted_edge:
-        raise KsadkError(
-            "--remote-approvals lets callers approve, who must be known",
-            code="usage",
-            hint="Give --bearer-file, too.",
-        )
+        raise _unknown_approvers()
     if not is_directory(path):
         raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
     if approve_here:
@@ -153,6 +149,7 @@ def serve(
 
     if agent is None and (python := again.project_python(path)):
         again.enter(python, sys.argv[1:])
+    from ksadk.a2a.callers import BearerFile, trusted_networks
     from ksadk.a2a.card import check_base_url
     from ksadk.a2a.listening import is_wildcard, listen
 
@@ -165,10 +162,16 @@ def serve(
         arguments = [word for word in sys.argv[1:] if word != "--reload"]
         raise typer.Exit(again.serve_again(path, [*arguments, "--port", str(port)]))
     _warn(host, bearer_file is not None)
-    options = _options(
-        include_reasoning, bearer_file, [*(allowed_host or ()), *filter(None, [host])], is_wildcard(host), trusted_edge,
-        max_body, max_running, remote_approvals, grace,
-    )  # fmt: skip
+    options = ServerOptions(
+        include_reasoning=include_reasoning,
+        bearer=None if bearer_file is None else BearerFile(bearer_file),
+        allowed_hosts=(*(allowed_host or ()), *filter(None, [host])),
+        any_address=is_wildcard(host),
+        trusted_edge=trusted_networks(tuple(trusted_edge or ())),
+        limits=Limits(body=max_body, running=max_running),
+        remote_approvals=remote_approvals,
+        grace=grace,
+    )
     from agentengine_cli.serve_log import start_log
 
     start_log("json" if log_format == "json" else "text")
@@ -179,6 +182,14 @@ def serve(
 
             scopes.enter_context(project_scope(path.resolve()))
         asyncio.run(_serve(chosen, listening, host, options, _dsn(task_store_dsn), durability, approve_here))
+
+
+def _unknown_approvers() -> KsadkError:
+    return KsadkError(
+        "--remote-approvals lets callers approve, who must be known",
+        code="usage",
+        hint="Give --bearer-file, too.",
+    )
 
 
 def _check_word(option: str, word: str, words: tuple[str, ...]) -> None:
@@ -205,29 +216,8 @@ def _warn(host: str, authenticated: bool) -> None:
     )
 
 
-def _options(
-    include_reasoning: bool, bearer_file: Path | None, hosts: list[str], any_address: bool,
-    trusted_edge: list[str] | None, max_body: int, max_running: int, remote_approvals: bool, grace: float,
-) -> "ServerOptions":  # fmt: skip
-    from ksadk.a2a.callers import BearerFile, trusted_networks
-    from ksadk.a2a.guards import Limits
-    from ksadk.a2a.server import ServerOptions
-
-    return ServerOptions(
-        include_reasoning=include_reasoning,
-        bearer=None if bearer_file is None else BearerFile(bearer_file),
-        allowed_hosts=tuple(hosts),
-        any_address=any_address,
-        trusted_edge=trusted_networks(tuple(trusted_edge or ())),
-        limits=Limits(body=max_body),
-        max_running=max_running,
-        remote_approvals=remote_approvals,
-        grace=grace,
-    )
-
-
 async def _serve(
-    agent: _Agent, listening: "socket.socket", host: str, options: "ServerOptions", dsn: str, durability: str,
+    agent: _Agent, listening: "socket.socket", host: str, options: ServerOptions, dsn: str, durability: str,
     approve_here: bool,
 ) -> None:  # fmt: skip
     from ksadk.a2a.listening import own_url

@@ -16,8 +16,9 @@ import httpx
 import uvicorn
 
 from ksadk.a2a.card import build_agent_card
+from ksadk.a2a.options import ServerOptions
 from ksadk.a2a.runners.base import Answer, Call, Event, InputRequired, Run, RunnerError
-from ksadk.a2a.server import A2AServer, ServerOptions
+from ksadk.a2a.server import A2AServer
 from ksadk.a2a.stores.opening import open_stores
 
 Script = Callable[[Call, "ScriptedRun"], AsyncIterator[Event]]

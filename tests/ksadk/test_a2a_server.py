@@ -16,6 +16,7 @@ import httpx
 import pytest
 from a2a_server import Scripted, ScriptedRun, Served, send_params, serving
 
+from ksadk.a2a.options import Limits, ServerOptions
 from ksadk.a2a.runners.base import (
     Artifact,
     AuthRequired,
@@ -33,7 +34,6 @@ from ksadk.a2a.runners.base import (
     Thinking,
     UrlPart,
 )
-from ksadk.a2a.server import ServerOptions
 
 ANYTHING = ("text/plain", "application/json", "*/*")
 
@@ -399,7 +399,7 @@ def test_more_tasks_than_it_takes_are_rejected_and_not_lost() -> None:
         await asyncio.to_thread(go.wait, 10)
         yield Text("done")
 
-    with serving(Scripted(waits), options=ServerOptions(max_running=1, grace=0.2)) as served:
+    with serving(Scripted(waits), options=ServerOptions(limits=Limits(running=1), grace=0.2)) as served:
         first = served.send("x", configuration={"returnImmediately": True})
         second = served.send("y")
         assert second["status"]["state"] == "TASK_STATE_REJECTED"

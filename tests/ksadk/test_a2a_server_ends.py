@@ -17,9 +17,9 @@ from test_a2a_server import until
 
 from ksadk.a2a.callers import BearerFile
 from ksadk.a2a.executor import LOST, STOPPED
+from ksadk.a2a.options import ServerOptions
 from ksadk.a2a.runners.base import Call, InputRequired, Text, TextPart
 from ksadk.a2a.runners.callable import CallableRunner
-from ksadk.a2a.server import ServerOptions
 from ksadk.errors import KsadkError
 
 DSN = "sqlite:///t.db"

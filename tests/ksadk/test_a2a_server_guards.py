@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from test_a2a_server import until
 
 from ksadk.a2a.callers import BearerFile, BearerFileError, trusted_networks
-from ksadk.a2a.guards import Hosts, Limits, Refused, _check_depth
+from ksadk.a2a.guards import Hosts, Refused, _check_depth
+from ksadk.a2a.options import Limits, ServerOptions
 from ksadk.a2a.runners.base import Call, InputRequired, Text, TextPart
-from ksadk.a2a.server import ServerOptions
 
 ANN, BOB = "a" * 32, "b" * 32
 

@@ -17,6 +17,7 @@ from google.protobuf.json_format import MessageToDict
 
 from ksadk.a2a.approvals import Approvals, Standing
 from ksadk.a2a.decisions import standing_of, undecided
+from ksadk.a2a.options import ServerOptions
 from ksadk.a2a.output import Output
 from ksadk.a2a.parts import data_part, part_to_wire, parts_from_wire
 from ksadk.a2a.runners.base import (
@@ -67,21 +68,17 @@ class Executor(AgentExecutor):
         self,
         runner: Runner,
         pauses: PauseStore,
+        options: ServerOptions,
         *,
-        agent_name: str = "agent",
-        include_reasoning: bool = True,
-        approvals: Approvals | None = None,
-        remote_approvals: bool = False,
-        max_running: int = 1000,
-        on_approval: Callable[[Paused], None] = lambda _: None,
+        agent_name: str,
+        approvals: Approvals | None,
+        on_approval: Callable[[Paused], None],
     ) -> None:
         self._runner = runner
         self._pauses = pauses
+        self._options = options
         self._agent_name = agent_name
-        self._include_reasoning = include_reasoning
         self._approvals = approvals
-        self._remote_approvals = remote_approvals
-        self._max_running = max_running
         self._on_approval = on_approval
         self._live: dict[str, _Live] = {}
         self._working: set[_Live] = set()
@@ -90,7 +87,7 @@ class Executor(AgentExecutor):
         """One message: it starts a task, or answers what one asked. What goes wrong ends the task as FAILED,
         told to the log with its traceback and to the caller without."""
         task_id, stored = context.task_id or "", context.current_task
-        output = Output(event_queue, context, include_reasoning=self._include_reasoning)
+        output = Output(event_queue, context, include_reasoning=self._options.include_reasoning)
         try:
             if stored is not None and stored.status.state == pb.TASK_STATE_INPUT_REQUIRED:
                 live = await self._answered(context, stored, output)
@@ -161,7 +158,7 @@ class Executor(AgentExecutor):
             raise TaskNotCancelableError(words) from error
 
     async def _started(self, context: RequestContext, output: Output) -> _Live | None:
-        if len(self._working) >= self._max_running:
+        if len(self._working) >= self._options.limits.running:
             await output.end(pb.TASK_STATE_REJECTED, BUSY)
             return None
         live = _Live(context, self._runner.start(await self._call(context)), output)
@@ -179,7 +176,7 @@ class Executor(AgentExecutor):
             return None
         answer = self._answer(context, paused)
         if answer is None:
-            parts = undecided(paused, stored, remote=self._remote_approvals)
+            parts = undecided(paused, stored, remote=self._options.remote_approvals)
             await output.interrupt(pb.TASK_STATE_INPUT_REQUIRED, parts)
             return None
         await self._pauses.delete(stored.id)  # before it is used, so that it is used once
@@ -202,7 +199,7 @@ class Executor(AgentExecutor):
         if paused.kind == "question":
             return Answer(parts=parts)
         standing: Standing = standing_of(
-            context.call_context, parts, paused, self._approvals, remote=self._remote_approvals
+            context.call_context, parts, paused, self._approvals, remote=self._options.remote_approvals
         )
         return None if standing == "pending" else Answer(decision=standing, request_id=paused.request_id)
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ksadk.a2a.callers import CALLER, BearerFile, Caller
+from ksadk.a2a.options import Limits
 from ksadk.errors import KsadkError
 
 BODY_SECONDS = 60.0
@@ -79,15 +80,6 @@ class Hosts:
     def takes_origin(self, header: str) -> bool:
         """Whether a page of that origin is this server's own."""
         return header.lower() in self.origins
-
-
-@dataclass(frozen=True)
-class Limits:
-    """`requests` at once, `body` in bytes, `depth` of JSON in it."""
-
-    requests: int = 1000
-    body: int = 16 * 1024 * 1024
-    depth: int = 64
 
 
 class Guards:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,12 +19,13 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from ksadk.a2a.approvals import Approvals, Standing
-from ksadk.a2a.callers import BearerFile, CallContexts, Network
+from ksadk.a2a.callers import CallContexts
 from ksadk.a2a.card import CARD_PATH
 from ksadk.a2a.decisions import DECISION, Watch
 from ksadk.a2a.executor import LOST, STOPPED, Executor
-from ksadk.a2a.guards import Guards, Hosts, Limits
+from ksadk.a2a.guards import Guards, Hosts
 from ksadk.a2a.handler import Handler, internal_message
+from ksadk.a2a.options import ServerOptions
 from ksadk.a2a.output import TERMINAL
 from ksadk.a2a.parts import agent_message, now
 from ksadk.a2a.routes import (
@@ -42,30 +42,6 @@ from ksadk.a2a.runners.base import Runner
 from ksadk.a2a.stores.base import OwnerContext, Paused, Stores
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ServerOptions:
-    """How an agent is served.
-
-    include_reasoning: whether callers see the agent's reasoning.
-    bearer: who may call; None is everybody that reaches the server.
-    allowed_hosts: names under which it is called, beside loopback and the card's; `any_address` for a server
-        that listens on all of the machine's addresses.
-    trusted_edge: where headers that state an identity are believed from.
-    remote_approvals: whether an authenticated caller may decide about approval requests.
-    grace: seconds that agents at work have to finish when the server stops.
-    """
-
-    include_reasoning: bool = True
-    bearer: BearerFile | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    any_address: bool = False
-    trusted_edge: tuple[Network, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    max_running: int = 1000
-    remote_approvals: bool = False
-    grace: float = 10.0
 
 
 class A2AServer:
@@ -91,11 +67,9 @@ class A2AServer:
         self._executor = Executor(
             runner,
             stores.pauses,
+            self.options,
             agent_name=self.card["name"],
-            include_reasoning=self.options.include_reasoning,
             approvals=approvals,
-            remote_approvals=self.options.remote_approvals,
-            max_running=self.options.max_running,
             on_approval=self._waits,
         )
         message = ParseDict(self.card, pb.AgentCard())
@@ -208,14 +182,6 @@ class A2AServer:
             self._closed = True
             await self._runner.aclose()
             await self._stores.aclose()
-
-
-def build_app(
-    runner: Runner, card: Mapping[str, Any], stores: Stores, options: ServerOptions | None = None, **more: Any
-) -> Starlette:
-    """The ASGI app of an `A2AServer`, whose lifespan starts and ends it. To serve it with guards of your own
-    is not needed: they are part of it."""
-    return A2AServer(runner, card, stores, options, **more).app
 
 
 def with_bearer(card: Mapping[str, Any]) -> dict[str, Any]:
