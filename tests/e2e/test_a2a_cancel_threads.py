@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
 from serving import call, finished, said, serving, state
 from support import Run
 
-SLEEPS = """
-import time
-
+HANGS = """
 def root_agent(text):
     yield "begun"
-    time.sleep(5)
+    open("gate").close()
     open("went-on", "w").close()
     yield "too late"
 """
@@ -40,11 +39,13 @@ def begun(agentengine: Run, url: str) -> str:
 
 
 def test_a_thread_inside_of_a_call_that_does_not_return_makes_the_cancel_an_error(agentengine: Run) -> None:
-    Path("agent.py").write_text(SLEEPS)
+    Path("agent.py").write_text(HANGS)
+    os.mkfifo("gate")  # whose opening does not return before somebody writes
     with serving(Path.cwd()) as url:
         task_id = begun(agentengine, url)
         canceled = agentengine("a2a", "cancel", task_id, "-a", url, "-o", "json")
         assert json.loads(canceled.stdout)["error"]["code"] == "TaskNotCancelableError"
+        Path("gate").write_text("")
         task = finished(agentengine, url, task_id)
     assert (state(task), said(task)) == ("failed", "begun")
     assert not Path("went-on").exists()

@@ -62,7 +62,7 @@ def get(it: Serving, task_id: str) -> dict[str, Any]:
 
 
 def until_begun(it: Serving, task_id: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while "artifacts" not in get(it, task_id):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -231,7 +231,7 @@ def test_who_follows_a_task_that_asks_does_not_keep_the_server_from_stopping(
             begun = time.monotonic()
             it.process.terminate()
             assert not [line for line in lines if line.startswith("data:")]
-        assert it.process.wait(20) == 0 and time.monotonic() - begun < 5
+        assert it.process.wait(20) == 0 and time.monotonic() - begun < 15
 
 
 def test_a_second_signal_ends_at_once_and_no_task_works_for_ever(project: Path, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_reload_serves_changed_source_at_the_same_address(project: Path, tmp_pat
     with serving(str(project), "--reload", log=tmp_path / "log") as it:
         assert send(it, "x")["artifacts"][0]["parts"] == [{"text": "version one"}]
         (project / "agent.py").write_text(AGENT.replace("version one", "version two"))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             assert time.monotonic() < deadline, it.said()
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import operator
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -268,7 +269,7 @@ def test_cancel_stops_a_node_that_awaits_and_frees_the_context() -> None:
         run = runner.start(call())
         reading = asyncio.create_task(events_of(run))
         await began.wait()
-        await asyncio.wait_for(run.cancel(), 5)
+        await asyncio.wait_for(run.cancel(), 30)
         assert await reading == []
         assert seen == ["ended"]
         assert texts(await events_of(runner.start(call(task="task-2")))) == "done"
@@ -277,19 +278,25 @@ def test_cancel_stops_a_node_that_awaits_and_frees_the_context() -> None:
 
 
 def test_cancel_of_a_node_in_a_thread_that_goes_on_is_an_error() -> None:
-    import time
+    hangs = threading.Lock()
 
     def slow(state: MessagesState) -> dict[str, Any]:
-        time.sleep(3)
-        return {}
+        began.set()
+        with hangs:
+            return {}
+
+    began = threading.Event()
 
     async def go() -> None:
         run = LangGraphRunner(messages_graph(slow)).start(call())
+        hangs.acquire()
         reading = asyncio.create_task(events_of(run))
-        await asyncio.sleep(0.3)
+        assert await asyncio.to_thread(began.wait, 30)
+        await asyncio.sleep(0.2)  # until it is inside of the call that does not return
         with pytest.raises(RunnerError) as caught:
             await run.cancel()
         assert caught.value.code == "not_cancelable"
+        hangs.release()
         await reading
 
     asyncio.run(go())

@@ -282,5 +282,5 @@ def test_more_requests_than_it_takes_are_told_to_come_again() -> None:
         assert refused[-1].json()["error"]["status"] == "UNAVAILABLE"
         release.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(30)
         assert [answer["status"]["state"] for answer in answers] == ["TASK_STATE_COMPLETED"] * 2
