@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from a2a.server.agent_execution import RequestContext
@@ -46,8 +46,8 @@ STREAMED = "ksadk.streamed"
 said anything."""
 
 WORKING_AFTER = 0.05
-"""Seconds after which any other task that has only begun is WORKING: most answers are over before, and an
-event less is a sixth of what they cost."""
+"""Seconds after which any other task that has only begun is WORKING, and what it has said so far is told.
+Most answers are over before, nobody can have looked, and events are most of what an answer costs."""
 
 
 @dataclass(slots=True)
@@ -56,15 +56,22 @@ class _Segment:
 
     kind: Kind
     artifact_id: str
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
+    sent: int = 0
+    """How many of the pieces were sent."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
 
 
 class Output:
     """Sends the events of one task. Nothing is sent after a terminal state.
 
-    Text and reasoning are sent at once, chunk by chunk, as artifacts named `response` and `reasoning`. Where
-    one follows the other, or the task ends, the artifact is closed by a last chunk that repeats the whole of
-    it: so it is kept as one part, and a reader of whole artifacts reads it once.
+    Text and reasoning are sent as artifacts named `response` and `reasoning`, chunk by chunk and at once, but
+    for the first moment of a task that nobody watches. Where one follows the other, or the task ends, the
+    artifact is closed by a last chunk that repeats the whole of it: so it is kept as one part, and a reader
+    of whole artifacts reads it once.
     """
 
     def __init__(self, queue: EventQueue, context: RequestContext, *, include_reasoning: bool) -> None:
@@ -107,7 +114,11 @@ class Output:
             await self.status(pb.TASK_STATE_WORKING)
 
     def _still_going(self) -> None:
-        self._telling = asyncio.ensure_future(self.work())
+        self._telling = asyncio.ensure_future(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        await self.work()
+        await self._send_pieces()
 
     async def tell(self, event: Event) -> None:
         """Send what an event of the agent's says."""
@@ -188,20 +199,29 @@ class Output:
         if self._open is None or self._open.kind != kind:
             await self._close()
             self._open = _Segment(kind, self._new_id(kind))
+        quiet = self._timer is not None and not self._streamed
         if replace:
             await self._empty_earlier(kind)
-            self._open.text = text
-            await self._send(self._open, text, append=False, snapshot=True)
+            self._open.pieces, self._open.sent = [text], 0 if quiet else 1
+            if not quiet:
+                await self._send(self._open, text, append=False, snapshot=True)
         else:
-            first = not self._open.text
-            self._open.text += text
-            await self._send(self._open, text, append=not first)
+            self._open.pieces.append(text)
+            if not quiet:
+                await self._send_pieces()
+
+    async def _send_pieces(self) -> None:
+        """Send what was said since the last time."""
+        segment = self._open
+        if segment is not None and segment.sent < len(segment.pieces):
+            sent, segment.sent = segment.sent, len(segment.pieces)
+            await self._send(segment, "".join(segment.pieces[sent:]), append=sent > 0)
 
     async def _empty_earlier(self, kind: Kind) -> None:
         """A replacement is for all that was said, also before the other kind came in between."""
         for segment in self._closed:
-            if segment.kind == kind and segment.text:
-                segment.text = ""
+            if segment.kind == kind and segment.pieces:
+                segment.pieces = []
                 await self._send(segment, "", append=False, last=True, snapshot=True)
 
     async def _close(self) -> None:
