@@ -589,10 +589,7 @@ def _home(instead: str) -> Path:
 
 
 UNREAD = frozenset({
-    "openai_base_url", "openai_api_key", "sandbox_type", "sandbox_session_id",
-    "sandbox_allow_internet_access",
-    "sandbox_sync_max_files", "sandbox_sync_max_file_bytes", "sandbox_sync_max_total_bytes",
-    "sandbox_sweep_interval_seconds", "allow_pod_process_tools", "skills_mode",
+    "openai_base_url", "openai_api_key", "skills_mode",
     "skill_runtime_timeout", "public_skill_allowlist", "selected_skill_names", "skill_cache_dir",
     "skill_workdir", "skill_allow_hash_mismatch", "skill_manifest_limit", "skill_manifest_timeout",
     "skill_service_token", "skill_service_endpoint", "skill_service_scheme", "skill_service_signed_hosts",

@@ -105,8 +105,8 @@ class Rule:
 
 
 class Call:
-    """A call as rules see it. `targets` is asked for what the call acts on when a condition is about it, and
-    `line` is the line of shell that it runs: the argument `command`, if not given.
+    """A call as rules see it. `targets` is asked for what the call acts on when a condition is about it;
+    `line` is the line of shell that it runs: the argument `command`, unless its tool says another.
 
     One that is not `complete` names only some of its arguments, as the self-tests of rules do.
     """
@@ -119,13 +119,12 @@ class Call:
         project: str = "",
         *,
         complete: bool = True,
-        line: str | None = None,
     ) -> None:
         self.tool_name = tool_name
         self.complete = complete
         self.arguments = arguments
         self.project = project
-        self.line = arguments.get("command") if line is None else line
+        self.line: str | None = arguments.get("command")
         self._targets = targets
         self._found: Mapping[str, Target] | None = None
 
@@ -147,8 +146,10 @@ class Call:
     @classmethod
     def of(cls, tool: Tool, arguments: Mapping[str, Any], project: str = "") -> Call:
         """A call of a tool with its canonical arguments."""
-        line = tool.line(arguments) if tool.line is not None else None
-        return cls(tool.name, arguments, tool.targets, project, line=line)
+        call = cls(tool.name, arguments, tool.targets, project)
+        if tool.line is not None:
+            call.line = tool.line(arguments)
+        return call
 
     def subject(self, name: str, *, whole: bool = False) -> Subject | None:
         """What a condition under that name is about, or None where the call has nothing of that name."""

@@ -33,7 +33,7 @@ from ksadk.toolsets.sandbox import COMMAND_TIMEOUT_SECONDS, LANGUAGES, line_of
 from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_choices
 from ksadk.toolsets.workspace import workspace_root
 
-_PROGRAMS = {"python": ("python", ".py"), "javascript": ("node", ".js"), "bash": ("bash", ".sh")}
+_PROGRAMS = {"python": ("python3", ".py"), "javascript": ("node", ".js"), "bash": ("bash", ".sh")}
 _SNIPPET = "/tmp/ksadk-run-code-"
 
 
