@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ksadk.a2a.runners.base import (
@@ -18,6 +19,7 @@ from ksadk.a2a.runners.base import (
     TextPart,
     Thinking,
 )
+from ksadk.toolsets import workspace
 from ksadk.toolsets.served import GatewayApprovals
 
 
@@ -71,3 +73,28 @@ def approval_of(events: list[Event]) -> Mapping[str, Any]:
 
 def answer(value: Any) -> Answer:
     return Answer((TextPart(value) if isinstance(value, str) else DataPart(value),))
+
+
+def decided(approvals: GatewayApprovals, events: list[Event], approve: bool = True) -> Answer:
+    """Decide about the request that the events end with; what tells the run of it."""
+    request_id = approval_of(events)["id"]
+    approvals.decide(request_id, approve, "a test")
+    return Answer(decision="approved" if approve else "denied", request_id=request_id)
+
+
+def log_line(name: str = "finished.txt") -> None:
+    """What a step does that must not be done again."""
+    with Path(name).open("a") as file:
+        file.write("a finished step\n")
+
+
+def lines(name: str = "finished.txt") -> int:
+    """How often such a step was done."""
+    path = Path(name)
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def written(name: str = "made.txt") -> str:
+    """What is in a file of the workspace."""
+    path = workspace.workspace_root() / name
+    return path.read_text() if path.exists() else ""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import answer, approval_of, asked, call, events_of, texts
+from agent_runs import answer, approval_of, asked, call, events_of, lines, log_line, texts, written
 
 from ksadk.a2a.runners.base import Answer, TextPart
 from ksadk.a2a.runners.callable import CallableRunner
@@ -17,20 +16,6 @@ from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import find
 from ksadk.toolsets import workspace
 from ksadk.toolsets.served import GatewayApprovals
-
-
-def log_line() -> None:
-    with Path("finished.txt").open("a") as file:
-        file.write("a finished step\n")
-
-
-def lines() -> int:
-    return len(Path("finished.txt").read_text().splitlines())
-
-
-def written() -> str:
-    path = workspace.workspace_root() / "made.txt"
-    return path.read_text() if path.exists() else ""
 
 
 def in_a_thread(text: str) -> str:

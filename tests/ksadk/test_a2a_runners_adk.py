@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import answer, approval_of, asked, call, events_of, run_all, texts, thoughts
+from agent_runs import (
+    answer,
+    approval_of,
+    asked,
+    call,
+    decided,
+    events_of,
+    lines,
+    log_line,
+    run_all,
+    texts,
+    thoughts,
+    written,
+)  # fmt: skip
 
 from ksadk.a2a.runners.base import (
     Answer,
     Artifact,
     DataPart,
-    Event,
     RawPart,
     Rejected,
     RunnerError,
@@ -237,21 +248,6 @@ def test_cancel_stops_a_tool_that_awaits() -> None:
 # Approvals and restarts
 
 
-def log_line(name: str = "finished.txt") -> None:
-    with Path(name).open("a") as file:
-        file.write("a finished step\n")
-
-
-def lines(name: str = "finished.txt") -> int:
-    path = Path(name)
-    return len(path.read_text().splitlines()) if path.exists() else 0
-
-
-def written(name: str = "made.txt") -> str:
-    path = workspace.workspace_root() / name
-    return path.read_text() if path.exists() else ""
-
-
 def note() -> str:
     """Append a line to a file."""
     log_line()
@@ -289,12 +285,6 @@ TOOLS: list[tuple[Any, str, dict[str, Any]]] = [
     (save_asynchronously, "save_asynchronously", {"content": "made"}),
 ]
 IDS = ["adk tool", "langchain tool", "public function", "function", "coroutine"]
-
-
-def decided(approvals: GatewayApprovals, events: list[Event], approve: bool = True) -> Answer:
-    request_id = approval_of(events)["id"]
-    approvals.decide(request_id, approve, "a test")
-    return Answer(decision="approved" if approve else "denied", request_id=request_id)
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
