@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from ksadk.sandbox.probe import probe
+from ksadk.sandbox.registry import SandboxRegistry, bind_sandbox_registry
 
 
 def run(example: str) -> dict[str, Any]:
@@ -88,11 +92,16 @@ out = tool_dispatcher(action="call", tool_name="run_command",
 """
 
 
-def test_list_describe_call() -> None:
+def test_list_describe_call(monkeypatch: pytest.MonkeyPatch, sandbox: None) -> None:
     left = run(DISPATCH)
     assert "run_command" in [tool["name"] for tool in left["tools"]["tools"]]
     assert left["spec"]["tool"]["risk_level"] == "high"
-    assert left["out"]["error_type"] == "tool_disabled"
+    assert (left["out"]["ok"], left["out"]["result"]["exit_code"]) == (True, 0)
+    monkeypatch.setenv("KSADK_TOOL_APPROVAL_MODE", "strict")
+    out = run(DISPATCH)["out"]
+    assert (out["type"], out["dispatched_tool_name"]) == ("approval_required", "run_command")
+    monkeypatch.setenv("KSADK_SANDBOX_BACKEND", "none")
+    assert run(DISPATCH)["out"]["error_type"] == "tool_disabled"
 
 
 def test_tool_search() -> None:
@@ -146,15 +155,66 @@ skill = load_skill("baoyu-diagram")
     assert (left["result"]["ok"], left["hits"]["ok"], left["skill"]["ok"]) == (False, False, False)
 
 
-def test_a_sandbox_that_is_not_there() -> None:
-    with pytest.raises(RuntimeError, match="sandbox disabled: No sandbox is configured"):
-        run("""
+SANDBOX_STATUS = """
 from ksadk.toolsets.sandbox import sandbox_status
 
 info = sandbox_status()
 if not info["enabled"]:
     raise RuntimeError(f"sandbox disabled: {info['boundary']}")
+"""
+
+
+@pytest.fixture
+def sandbox() -> Iterator[None]:
+    """The local sandbox; the test is skipped where this machine does not let it work, with the reason."""
+    verdict = probe()
+    if verdict.diagnosis is not None:
+        pytest.skip(verdict.diagnosis.message)
+    registry = SandboxRegistry()
+    with bind_sandbox_registry(registry):
+        yield
+    registry.close()
+
+
+def test_a_sandbox_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSADK_SANDBOX_BACKEND", "none")
+    with pytest.raises(RuntimeError, match="sandbox disabled: No sandbox is configured"):
+        run(SANDBOX_STATUS)
+
+
+def test_a_sandbox_that_is_there(sandbox: None) -> None:
+    assert run(SANDBOX_STATUS)["info"]["isolated"] is True
+
+
+@pytest.mark.parametrize("mode", ["off", "strict"])
+def test_commands_and_code(
+    sandbox: None, mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KSADK_TOOL_APPROVAL_MODE", mode)
+    left = run("""
+from ksadk.toolsets.sandbox import run_command
+
+result = run_command(
+    "python -c 'print(2+2)'",
+    timeout=30,
+    approval={"approved": True},
+)
+assert result["ok"]
+print(result["stdout"], result["exit_code"])
 """)
+    assert capsys.readouterr().out == "4\n 0\n"
+    assert left["result"]["backend"] == "sandbox/bubblewrap"
+    left = run("""
+from ksadk.toolsets.sandbox import run_code
+
+result = run_code(
+    "import math; print(math.sqrt(16))",
+    language="python",
+    approval={"approved": True},
+)
+assert result["ok"]
+""")
+    assert left["result"]["stdout"] == "4.0\n"
 
 
 def test_web_fetch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,16 @@ CALLS: dict[str, tuple[str, ...]] = {
     "workspace lint a": ("lint_workspace_file",),
     "workspace delete a": ("delete_workspace_file",),
     "workspace delete a --dry-run": ("preview delete_workspace_file",),
+    "sandbox run -- true": ("run_command",),
+    "sandbox run --net -- true": ("run_command_with_network",),
+    "sandbox run --diff -- true": ("run_command",),
+    "sandbox run --dry-run -- true": ("preview run_command",),
+    "sandbox run --code f.py": ("run_code",),
+    "sandbox run --code f.py --net --yes": ("run_code_with_network",),
+    "sandbox status": ("sandbox_status",),
+    "sandbox status --probe": ("probe_sandbox",),
+    "sandbox list": ("list_sandboxes",),
+    "sandbox kill x": ("kill_sandbox",),
     "a2a call http://127.0.0.1:9 hi": ("a2a_call",),
     "a2a call http://127.0.0.1:9 hi --stream": ("a2a_call",),
     "a2a status t -a http://127.0.0.1:9": ("a2a_status",),
@@ -86,7 +97,8 @@ def test_every_command_is_known_to_call_a_tool_or_to_call_none() -> None:
 
 @pytest.mark.parametrize("line", CALLS)
 def test_a_command_that_calls_a_tool_does_it_through_the_gateway(line: str, seen: list[str]) -> None:
-    assert run(line.split()) == 1
+    Path("f.py").write_text("print(1)")
+    assert run(line.split()) == (125 if line.startswith("sandbox run") else 1)
     assert tuple(seen) == CALLS[line]
 
 
