@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -179,3 +180,11 @@ def serving(
                 asyncio.run_coroutine_threadsafe(box[0].drain(), loops[0])
             thread.join(15)
             assert not thread.is_alive(), "the server did not stop"
+
+
+def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)

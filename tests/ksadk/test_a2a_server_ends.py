@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_server import Scripted, ScriptedRun, send_params, serving
-from test_a2a_server import until
+from a2a_server import Scripted, ScriptedRun, send_params, serving, until
 
 from ksadk.a2a.callers import BearerFile
 from ksadk.a2a.executor import LOST, STOPPED

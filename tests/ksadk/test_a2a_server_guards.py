@@ -10,10 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_server import Scripted, ScriptedRun, Served, send_params, serving
+from a2a_server import Scripted, ScriptedRun, Served, send_params, serving, until
 from hypothesis import given
 from hypothesis import strategies as st
-from test_a2a_server import until
 
 from ksadk.a2a.callers import BearerFile, BearerFileError, trusted_networks
 from ksadk.a2a.guards import Hosts, Refused, _check_depth
