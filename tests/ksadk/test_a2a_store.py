@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ksadk.a2a.stores.base import ACCOUNT_KEY, RUNTIME_KEY, OwnerContext, Paused, default_owner_resolver
-from ksadk.a2a.stores.opening import SQLiteStores, open_stores
+from ksadk.a2a.stores.opening import PROGRESS_SECONDS, SQLiteStores, open_stores
 
 SUBMITTED, WORKING = TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING
 ASKING, COMPLETED = TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_COMPLETED
+
+
+TASKS_OF_FILE = "SELECT task FROM ksadk_a2a_tasks"
 
 
 def task(task_id: str, state: TaskState = WORKING, *, context: str = "c", at: int | None = 1000) -> Task:
@@ -348,3 +353,43 @@ class Named(User):
 )
 def test_a_task_is_whose_the_trusted_edge_says(state: dict[str, str], user: str, expected: str) -> None:
     assert default_owner_resolver(ServerCallContext(state=state, user=Named(user))) == expected
+
+
+def test_what_a_task_at_work_says_is_read_at_once_and_written_soon(stores: SQLiteStores) -> None:
+    def written() -> list[int]:
+        with closing(sqlite3.connect(f"file:{stores._file.path}?mode=ro", uri=True)) as other:
+            return [len(Task.FromString(blob).artifacts) for (blob,) in other.execute(TASKS_OF_FILE)]
+
+    async def work() -> None:
+        said = task("t", SUBMITTED)
+        await stores.tasks.save(said, ANN)
+        assert written() == [0], "its beginning is there before anybody is told of it"
+        said.status.state = WORKING
+        for number in range(3):
+            said.artifacts.append(Artifact(artifact_id=str(number)))
+            await stores.tasks.save(said, ANN)
+        assert written() == [0]
+        kept = await stores.tasks.get("t", ANN)
+        assert kept is not None
+        assert len(kept.artifacts) == 3
+        await asyncio.sleep(2 * PROGRESS_SECONDS)
+        assert written() == [3]
+        said.artifacts.append(Artifact(artifact_id="last"))
+        await stores.tasks.save(said, ANN)
+        said.status.state = COMPLETED
+        await stores.tasks.save(said, ANN)
+        assert written() == [4], "what it comes to is there before anybody is told of it"
+
+    asyncio.run(work())
+
+
+def test_a_list_tells_of_what_was_said_just_now(stores: SQLiteStores) -> None:
+    async def work() -> None:
+        said = task("t", SUBMITTED)
+        await stores.tasks.save(said, ANN)
+        said.status.state = WORKING
+        await stores.tasks.save(said, ANN)
+        page = await stores.tasks.list(ListTasksRequest(status=WORKING), ANN)
+        assert [each.id for each in page.tasks] == ["t"]
+
+    asyncio.run(work())

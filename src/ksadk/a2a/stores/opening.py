@@ -25,6 +25,9 @@ from ksadk.a2a.stores.sqlite_file import SQLiteFile
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+PROGRESS_SECONDS = 0.1
+"""Within which a server has written what a task that is at work has said."""
+
 _SQLITE = ("sqlite", "sqlite+aiosqlite")
 
 
@@ -88,7 +91,9 @@ class SQLiteStores:
         except BaseException:
             self._release()
             raise
-        self._tasks = tasks.SQLiteTaskStore(self._file, owner_resolver=owner_resolver)
+        self._tasks = tasks.SQLiteTaskStore(
+            self._file, owner_resolver=owner_resolver, progress_seconds=PROGRESS_SECONDS
+        )
         self.tasks: TaskStore = self._tasks
         self.pauses: PauseStore = pauses.SQLitePauseStore(self._file)
 
@@ -99,7 +104,7 @@ class SQLiteStores:
     async def aclose(self) -> None:
         """Write what was queued, close the file, and let another server have it."""
         try:
-            self._file.close()
+            self._tasks.close()
         finally:
             self._release()
 

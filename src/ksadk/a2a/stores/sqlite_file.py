@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,10 @@ class SQLiteFile:
         self._queue.append((statement, values, written))
         await written
 
+    def write_now(self, statement: str, rows: Iterable[Values]) -> None:
+        """Run a statement for each row, in a transaction of its own. Raises `StoreError`."""
+        self._commit([(statement, values) for values in rows])
+
     def rows(self, query: str, values: Values = ()) -> list[Any]:
         """What a query finds in what is committed."""
         with self._told():
@@ -65,7 +69,7 @@ class SQLiteFile:
     def _flush(self) -> None:
         queued, self._queue = self._queue, []
         try:
-            self._commit(queued)
+            self._commit([(statement, values) for statement, values, _ in queued])
         except BaseException as error:
             for _, _, written in queued:
                 if not written.done():
@@ -77,13 +81,13 @@ class SQLiteFile:
                 if not written.done():  # who saved has been cancelled; it is saved all the same
                     written.set_result(None)
 
-    def _commit(self, queued: list[Entry]) -> None:
+    def _commit(self, queued: list[tuple[str, Values]]) -> None:
         if not queued:
             return
         with self._told():
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                for statement, values, _ in queued:
+                for statement, values in queued:
                     self._db.execute(statement, values)
                 self._db.execute("COMMIT")
             except BaseException:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +23,9 @@ from a2a.utils.task import (
 from google.protobuf.message import DecodeError
 
 from ksadk.a2a.stores.base import TASK_TABLE, Owned, StoreError, owner_resolver_of
-from ksadk.a2a.stores.sqlite_file import SQLiteFile
+from ksadk.a2a.stores.sqlite_file import SQLiteFile, Values
+
+log = logging.getLogger(__name__)
 
 _RUNNING = (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
 
@@ -41,12 +45,25 @@ CREATE INDEX IF NOT EXISTS "{table}_running" ON "{table}" (updated) WHERE state 
 
 
 class SQLiteTaskStore(TaskStore):
-    """The SDK's task store: what `save` returned from is committed, and `get` gives a task of its own."""
+    """The SDK's task store: what `save` returned from is committed, and `get` gives a task of its own.
+
+    With `progress_seconds`, of a task that is at work only its beginning and what it comes to (its end, or
+    what it waits for) are committed at once; what it has said meanwhile, within so many seconds. It is for
+    the only writer of a file: whoever else reads it sees that later.
+    """
 
     def __init__(
-        self, file: SQLiteFile, *, table_name: str = TASK_TABLE, owner_resolver: OwnerResolver | None = None
+        self,
+        file: SQLiteFile,
+        *,
+        table_name: str = TASK_TABLE,
+        owner_resolver: OwnerResolver | None = None,
+        progress_seconds: float = 0,
     ) -> None:
         self.file = file
+        self._progress_seconds = progress_seconds
+        self._at_work: set[tuple[str, str]] = set()
+        self._progress: dict[tuple[str, str], Values] = {}
         self.owner_of = owner_resolver_of(owner_resolver)
         self._table = f'"{table_name}"'
         self._save = (
@@ -60,13 +77,41 @@ class SQLiteTaskStore(TaskStore):
     async def save(self, task: Task, context: ServerCallContext) -> None:
         """Keep a task as it is now. Raises `StoreError` when it was not written."""
         status = task.status
+        key = (self.owner_of(context), task.id)
         updated = status.timestamp.ToMicroseconds() if status.HasField("timestamp") else -1
-        row = (self.owner_of(context), task.id, task.context_id, status.state, updated)
-        await self.file.write(self._save, (*row, task.SerializeToString()))
+        row = (*key, task.context_id, status.state, updated, task.SerializeToString())
+        if key in self._at_work and status.state in _RUNNING:
+            if not self._progress:
+                asyncio.get_running_loop().call_later(self._progress_seconds, self._write_progress)
+            self._progress[key] = row
+            return
+        self._progress.pop(key, None)
+        await self.file.write(self._save, row)
+        if self._progress_seconds and status.state in _RUNNING:
+            self._at_work.add(key)
+        else:
+            self._at_work.discard(key)
+
+    def close(self) -> None:
+        """Write what is not yet written, and close the file."""
+        self._write_progress()
+        self.file.close()
+
+    def _write_progress(self) -> None:
+        """Commit what tasks at work have said. Where that fails it is tried again with what they say next,
+        and their end, which is not put off, fails where it can be told."""
+        progress, self._progress = self._progress, {}
+        try:
+            self.file.write_now(self._save, progress.values())
+        except StoreError as error:
+            log.warning("what %d tasks have said so far was not written: %s", len(progress), error)
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """The owner's task of that id; None where there is none, and where it is somebody else's."""
-        rows = self.file.rows(self._get, (self.owner_of(context), task_id))
+        key = (self.owner_of(context), task_id)
+        if key in self._progress:
+            return _task(self._progress[key][-1])
+        rows = self.file.rows(self._get, key)
         return _task(rows[0][0]) if rows else None
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -75,6 +120,7 @@ class SQLiteTaskStore(TaskStore):
         A page token is a place in that order and stays valid. Raises `InvalidParamsError` for a token or a
         size that is none.
         """
+        self._write_progress()
         where = ["owner = ?"]
         values: builtins.list[Any] = [self.owner_of(context)]
         for name, value in (("context_id", params.context_id), ("state", params.status)):
@@ -106,12 +152,14 @@ class SQLiteTaskStore(TaskStore):
 
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
         """Forget the owner's task of that id, if there is one."""
-        await self.file.write(
-            f"DELETE FROM {self._table} WHERE owner = ? AND id = ?", (self.owner_of(context), task_id)
-        )
+        key = (self.owner_of(context), task_id)
+        self._progress.pop(key, None)
+        self._at_work.discard(key)
+        await self.file.write(f"DELETE FROM {self._table} WHERE owner = ? AND id = ?", key)
 
     def running(self) -> builtins.list[Owned]:
         """The tasks of all owners that are SUBMITTED or WORKING, the oldest first."""
+        self._write_progress()
         states = ", ".join(str(int(state)) for state in _RUNNING)
         rows = self.file.rows(
             f"SELECT owner, task FROM {self._table} WHERE state IN ({states}) ORDER BY updated, id"
