@@ -125,6 +125,6 @@ def _notice(words: str) -> None:
 def _warn(update: Update) -> None:
     """Say on stderr how a task ended or paused, unless it completed."""
     if update.state in ENDED_BADLY | INTERRUPTED:
-        reason = said_text(update)
+        reason = said_text(update, data=False)  # data is on stdout
         said = f": {json.dumps(reason, ensure_ascii=False)[1:-1]}" if reason else ""
         output.say(f"warning: the task is {update.state}{said}")

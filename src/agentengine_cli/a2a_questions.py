@@ -7,9 +7,7 @@ import sys
 import time
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-
-from agentengine_cli.a2a_text import field
+from agentengine_cli.a2a_text import approval_request, field
 from agentengine_cli.keys import END_OF_INPUT, KeyReader
 from agentengine_cli.output import visible
 from ksadk.a2a.client import Update
@@ -20,17 +18,8 @@ PATIENCE = 24 * 3600.0
 
 def ask(update: Update, target: str) -> dict[str, Any] | None:
     """The part that answers a paused task; None where the person is gone or wants to answer later."""
-    request = _approval_request(update)
+    request = approval_request(update)
     return _ask_words(update) if request is None else _ask_approval(request, target)
-
-
-def _approval_request(update: Update) -> dict[str, Any] | None:
-    for part in update.said.parts if update.said else ():
-        data = MessageToDict(part.data) if part.WhichOneof("content") == "data" else None
-        if isinstance(data, dict) and data.get("kind") == "approval_request":
-            inner = data.get("approval_request")
-            return inner if isinstance(inner, dict) else {}
-    return None
 
 
 def _ask_words(update: Update) -> dict[str, Any] | None:
@@ -43,7 +32,7 @@ def _ask_words(update: Update) -> dict[str, Any] | None:
 def _ask_approval(request: dict[str, Any], target: str) -> dict[str, Any] | None:
     """Show another agent's request, and take y, n or f. It is a stranger's: no rule comes of it."""
     _say(f"\nThe agent at {visible(target)} asks for approval of something that it would do there:\n")
-    for name, value in request.items():
+    for name, value in sorted(request.items(), key=lambda item: item[0] != "summary"):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _say("  " + field(visible(name), text))
     _say("y yes, once   n no   f no, and say why\napprove? ")

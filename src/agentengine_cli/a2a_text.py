@@ -29,6 +29,7 @@ class StreamText:
         self._target = target
         self._output = Output()
         self._named: set[str] = set()
+        self._state = ""
 
     def show(self, update: Update) -> None:
         """Print one thing; after the last, the ids and what to type next."""
@@ -38,7 +39,10 @@ class StreamText:
         if update.ends:
             show_update(update, self._target)
             return
+        told, self._state = self._state, update.state
         lines = _ids(update) if update.kind == "task" else [field("State", update.state)]
+        if update.kind != "task" and update.state == told:
+            lines = []
         write_utf8("".join([*lines, *_said(update), *_artifacts(update)]))
 
     def _artifact(self, update: Update) -> Iterator[str]:
@@ -84,14 +88,14 @@ def _parts(artifact: Any) -> Iterator[str]:
 
 
 def _content(parts: Iterable[Any], label: str) -> Iterator[str]:
-    from google.protobuf.json_format import MessageToDict
+    from ksadk.a2a.parts import value_of
 
     for part in parts:
         kind = part.WhichOneof("content")
         if kind == "text":
             yield field(label, part.text)
         elif kind == "data":
-            yield field("Data", json.dumps(MessageToDict(part.data), ensure_ascii=False, indent=2))
+            yield field("Data", json.dumps(value_of(part.data), ensure_ascii=False, indent=2))
         elif kind == "raw":
             about = [part.filename, part.media_type, f"{len(part.raw):,} bytes"]
             yield field("File", ", ".join(item for item in about if item))
@@ -99,6 +103,18 @@ def _content(parts: Iterable[Any], label: str) -> Iterator[str]:
             yield field(
                 "File", ", ".join(item for item in (part.filename, part.media_type, part.url) if item)
             )
+
+
+def approval_request(update: Update) -> dict[str, Any] | None:
+    """What the agent wants to have approved; None where it asks for anything else."""
+    from ksadk.a2a.parts import value_of
+
+    for part in update.said.parts if update.said else ():
+        data = value_of(part.data) if part.WhichOneof("content") == "data" else None
+        if isinstance(data, dict) and data.get("kind") == "approval_request":
+            inner = data.get("approval_request")
+            return inner if isinstance(inner, dict) else {}
+    return None
 
 
 def resume(update: Update, target: str) -> list[str]:
@@ -109,6 +125,8 @@ def resume(update: Update, target: str) -> list[str]:
 def resume_command(update: Update, target: str) -> str:
     """The command that goes on: it answers, looks again, or begins the next task in the same context."""
     at = f"-a {shlex.quote(target)}"
+    if update.state in INTERRUPTED and approval_request(update) is not None:
+        return f"agentengine a2a status {shlex.quote(update.task_id)} {at}"  # no answer of words decides
     if update.state in INTERRUPTED and update.state != "auth-required":
         return f"agentengine a2a call {at} --task-id {shlex.quote(update.task_id)} ANSWER"
     if update.task_id and update.state not in TERMINAL:

@@ -292,6 +292,26 @@ def test_a_question_is_told_with_the_exact_command_that_answers_it(command: Comm
         assert "nobody can be asked" in done.stderr
 
 
+ASKS_APPROVAL = """{"jsonrpc": "2.0", "id": "1", "result": {"task": {
+  "id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_INPUT_REQUIRED", "message": {
+    "messageId": "m-1", "role": "ROLE_AGENT", "parts": [
+      {"text": "write needs approval"},
+      {"data": {"kind": "approval_request", "approval_request": {"id": "appr_1", "size": 13, "diff": "+a"}}}]
+}}}}}"""
+
+
+def test_a_wait_for_approval_is_shown_in_order_and_words_do_not_answer_it(command: Command) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + ASKS_APPROVAL.encode()
+    with replaying({"SendMessage": answer}) as server:
+        done = command("a2a", "call", server.url, "hi")
+        assert done.stderr == "warning: the task is input-required: write needs approval\n"
+        _, _, data = done.stdout.partition("Data:\n")
+        shown = json.loads(data.partition("\n\n")[0])
+        assert list(shown) == ["approval_request", "kind"]
+        assert str(shown["approval_request"]) == "{'diff': '+a', 'id': 'appr_1', 'size': 13}"
+        assert f"Resume: agentengine a2a status t-1 -a {server.url}\n" in done.stdout
+
+
 def test_no_control_character_of_an_agents_reaches_the_output_and_no_text_passes_for_a_field(
     command: Command,
 ) -> None:

@@ -13,13 +13,12 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import TaskNotCancelableError
-from google.protobuf.json_format import MessageToDict
 
 from ksadk.a2a.approvals import Approvals, Standing
 from ksadk.a2a.decisions import standing_of, undecided
 from ksadk.a2a.options import ServerOptions
 from ksadk.a2a.output import Output
-from ksadk.a2a.parts import data_part, part_to_wire, parts_from_wire
+from ksadk.a2a.parts import data_part, part_to_wire, parts_from_wire, value_of
 from ksadk.a2a.runners.base import (
     Answer,
     AuthRequired,
@@ -274,7 +273,7 @@ class Executor(AgentExecutor):
             context.task_id or "",
             context.context_id or "",
             parts_from_wire(message.parts),
-            MessageToDict(message.metadata) if message.HasField("metadata") else {},
+            value_of(message.metadata) if message.HasField("metadata") else {},
             await history() if history else (),
             _session(context),
         )

@@ -28,6 +28,9 @@ ADK_METADATA = ParseDict(
 """In the metadata of tasks and statuses: tells an ADK client that reasoning is marked part by part."""
 
 
+_LARGEST_EXACT = 2**53
+
+
 def part_from_wire(part: pb.Part) -> Part:
     """A part of a message as an agent sees it."""
     match part.WhichOneof("content"):
@@ -36,9 +39,27 @@ def part_from_wire(part: pb.Part) -> Part:
         case "url":
             return UrlPart(part.url, part.filename, part.media_type)
         case "data":
-            return DataPart(MessageToDict(part.data), part.media_type)
+            return DataPart(value_of(part.data), part.media_type)
         case _:
             return TextPart(part.text, part.media_type)
+
+
+def value_of(data: Value | Struct) -> Any:
+    """The JSON value of a data part or of metadata. The protocol holds every number as a double and keeps no
+    order of keys: a whole number that a double holds exactly is an int here, and keys are sorted."""
+    return _plain(MessageToDict(data))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(value[key]) for key in sorted(value)}
+        case list():
+            return [_plain(item) for item in value]
+        case float() if value.is_integer() and abs(value) <= _LARGEST_EXACT:
+            return int(value)
+        case _:
+            return value
 
 
 def parts_from_wire(parts: Iterable[pb.Part]) -> tuple[Part, ...]:

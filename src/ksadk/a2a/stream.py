@@ -9,11 +9,10 @@ from typing import Any, Literal, TypedDict
 
 import httpx
 from a2a.types import Artifact, Part
-from google.protobuf.json_format import MessageToDict
 
 from ksadk.a2a.client import ENDED_BADLY, INTERRUPTED, Update, connect, follow, text_message
 from ksadk.a2a.client_errors import A2ARunError, AgentError
-from ksadk.a2a.parts import REASONING, SNAPSHOT_KEY, THOUGHT_KEY
+from ksadk.a2a.parts import REASONING, SNAPSHOT_KEY, THOUGHT_KEY, value_of
 
 Kind = Literal["thinking", "text"]
 
@@ -112,8 +111,8 @@ def _marked(metadata: Any, key: str) -> bool:
     return key in metadata.fields and metadata[key] is True
 
 
-def said_text(update: Update) -> str:
-    """The words of a status or a message: its texts, and data as JSON."""
+def said_text(update: Update, *, data: bool = True) -> str:
+    """The words of a status or a message: its texts, and with `data` its data as JSON."""
     import json
 
     if update.said is None:
@@ -121,9 +120,9 @@ def said_text(update: Update) -> str:
     texts = [
         part.text
         if part.WhichOneof("content") == "text"
-        else json.dumps(MessageToDict(part.data), ensure_ascii=False)
+        else json.dumps(value_of(part.data), ensure_ascii=False)
         for part in update.said.parts
-        if part.WhichOneof("content") in ("text", "data")
+        if part.WhichOneof("content") in (("text", "data") if data else ("text",))
     ]
     return "\n".join(texts)
 
