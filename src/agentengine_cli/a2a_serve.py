@@ -141,6 +141,10 @@ def serve(
         raise _unknown_approvers()
     if not is_directory(path):
         raise typer.BadParameter(f"{path} is no directory", param_hint="PATH")
+    if agent is not None and not all(agent.rpartition(":")):
+        raise typer.BadParameter(
+            f"{agent!r} is not MODULE:NAME, as in mypackage.agents:root_agent", param_hint="--agent"
+        )
     if approve_here:
         from agentengine_cli.terminal import need_a_person
 

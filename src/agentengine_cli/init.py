@@ -181,5 +181,8 @@ def _words(directory: Path, files: list[str]) -> str:
     place = str(directory)
     argument = shlex.quote(f"./{place}" if place.startswith("-") else place)
     return output.visible(
-        f"Wrote {', '.join(files)} in {place}\nNext: agentengine a2a card {argument}\n", keep="\n"
+        f"Wrote {', '.join(files)} in {place}\n"
+        f"Next: agentengine a2a card {argument}\n"
+        f"  or: agentengine a2a serve {argument}\n",
+        keep="\n",
     )

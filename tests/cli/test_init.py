@@ -53,8 +53,9 @@ def test_the_new_project_has_a_card_and_is_detected_without_its_configuration(
 @pytest.mark.parametrize("directory", ["My Agent", "it's", "$HOME", "a;b", "-x", "智能体"])
 def test_the_next_command_can_be_pasted_into_a_shell(agentengine: Run, directory: str) -> None:
     printed = agentengine("init", "--", directory).stdout
-    arguments = shlex.split(printed.rpartition("Next: agentengine ")[2])
-    assert json.loads(agentengine(*arguments).stdout)["name"] == directory
+    card, serve = (shlex.split(line.partition(": agentengine ")[2]) for line in printed.splitlines()[-2:])
+    assert json.loads(agentengine(*card).stdout)["name"] == directory
+    assert serve == ["a2a", "serve", card[-1]]
 
 
 def test_the_plain_agent_runs(agentengine: Run) -> None:

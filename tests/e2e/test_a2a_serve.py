@@ -174,6 +174,8 @@ MISUSES = [
     (("--allowed-host", "https://x.example"), 2, "without scheme, port or path"),
     (("--approve-here",), 6, "terminal"),
     (("--task-store-dsn", "sqlite:/x"), 2, ""),
+    (("--agent", "agent"), 2, "'agent' is not MODULE:NAME"),
+    (("--agent", "agent:"), 2, "'agent:' is not MODULE:NAME"),
 ]
 
 

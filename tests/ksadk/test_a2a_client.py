@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksadk.a2a.client import RemoteAgent, Update, connect, follow, text_message, wait
-from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError
+from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError, http_error
 from ksadk.a2a.remote_card import problems
 from ksadk.a2a.sse import EventReader
 from ksadk.a2a.targets import read_target
@@ -221,6 +221,24 @@ def test_credentials_that_are_refused_are_told_from_missing_ones() -> None:
             asked(server.url, sent, extras=lambda _: extras)
         assert caught.value.code == "A2ACLI_ERR_AUTH_FAILED"
         assert "s3cret" not in str(caught.value)
+        assert caught.value.hint == "The credentials that were sent do not count there."
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ('{"error": {"code": 401, "message": "A token is needed."}}', ": A token is needed."),
+        ('{"error": "no"}', ': {"error": "no"}'),
+        ('{"error": {"message": ""}}', ': {"error": {"message": ""}}'),
+        ("[1]", ": [1]"),
+        ("[" * 100_000, ": " + "[" * 300),
+        ("", ""),
+    ],
+    ids=["words", "no object", "no words", "a list", "deep", "nothing"],
+)
+def test_of_a_refusal_in_json_the_words_are_shown(body: str, shown: str) -> None:
+    error = http_error(401, "Unauthorized", body, "http://x", with_credentials=False)
+    assert error.message == f"http://x answered HTTP 401 Unauthorized{shown}"
 
 
 @pytest.mark.parametrize(

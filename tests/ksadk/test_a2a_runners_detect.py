@@ -86,7 +86,7 @@ BROKEN = {
     "a package that is missing": ("import absent_one\n", "m:agent", "not installed", "install absent_one"),
     "an exception": (RAISES, "m:agent", "ValueError: boom", "m.py:2: raise ValueError('boom')"),
     "an exit": ("raise SystemExit(3)\n", "m:agent", "SystemExit", "m.py:1"),
-    "no Python": ("def f(:\n", "m:agent", "SyntaxError", ""),
+    "no Python": ("x = 1\ndef f(:\n", "m:agent", "SyntaxError", "m.py:2: def f(:"),
     "a class": (CLASS, "m:agent", "is a class", "agent(...)"),
     "no agent": ("agent = 3\n", "m:agent", "int, which is no agent", "callable"),
     "other arguments": ("def agent(): ...\n", "m:agent", "one argument", "call"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ PROTOCOL_ERRORS: dict[str, Known] = {
 _HINTS = {
     "TaskNotFoundError": "It may have been another agent's, another caller's, or from before a restart.",
     "TaskNotCancelableError": "agentengine a2a status shows how it ended.",
+    "UnsupportedOperationError": "Where the task has ended, begin another in its context: --context-id.",
     "ContentTypeNotSupportedError": "agentengine a2a discover shows what the agent takes.",
 }
 
@@ -146,7 +148,7 @@ def rest_error(body: Any) -> AgentError | None:
 def http_error(status: int, reason: str, body: str, url: str, *, with_credentials: bool) -> AgentError:
     """The error of an HTTP status that is no success and a body that is no A2A error."""
     said = f"HTTP {status} {reason}".rstrip()
-    shown = " ".join(body.split())[:BODY_SHOWN]
+    shown = " ".join(_said_in(body).split())[:BODY_SHOWN]
     message = f"{url} answered {said}" + (f": {shown}" if shown else "")
     if status == 401 and not with_credentials:
         return AgentError(
@@ -156,10 +158,20 @@ def http_error(status: int, reason: str, body: str, url: str, *, with_credential
             a2a_code=status,
         )
     if status in (401, 403, 407):
-        return AgentError(message, code="A2ACLI_ERR_AUTH_FAILED", a2a_code=status)
+        hint = "The credentials that were sent do not count there." if with_credentials else None
+        return AgentError(message, code="A2ACLI_ERR_AUTH_FAILED", hint=hint, a2a_code=status)
     if status in (502, 503, 504):
         return AgentUnreachable(message, a2a_code=status)
     return AgentError(message, a2a_code=status)
+
+
+def _said_in(body: str) -> str:
+    """The message of a body of the shape `{"error": {"message": ...}}`; any other body as it is."""
+    try:
+        error = json.loads(body).get("error")
+        return _words(error.get("message"), body)
+    except (ValueError, AttributeError, RecursionError):
+        return body
 
 
 def _words(message: Any, otherwise: str) -> str:

@@ -154,7 +154,10 @@ def _not_found(directory: Path) -> ProjectNotFoundError:
         why.append("pyproject.toml has no [project] or [tool.poetry]")
     if absent := [name for name in files if name not in there]:
         why.append(f"there is no {_either(absent)}")
-    hint = "Name the agent with --name and its address with --url, or make a project: agentengine init"
+    hint = (
+        "Make a project: agentengine init. Without one, a card needs --name and --url, and serving needs"
+        " --agent MODULE:NAME."
+    )
     if below := _agent_below(directory):
         import shlex
 

@@ -164,13 +164,19 @@ def _running_it(load: Callable[[], ModuleType], place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise _module_missing(error, place) from error
     except (Exception, SystemExit) as error:  # a stranger's module may raise anything
-        frames = [
-            frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
-        ]
-        hint = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
         raise RunnerError(
-            f"{place} cannot be imported: {type(error).__name__}: {error}", hint=hint
+            f"{place} cannot be imported: {type(error).__name__}: {error}", hint=_where(error)
         ) from error
+
+
+def _where(error: BaseException) -> str | None:
+    """The line of the agent's that an import failed at."""
+    if isinstance(error, SyntaxError) and error.filename:  # that line never ran, and so has no frame
+        return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
 
 
 def _module_missing(error: ModuleNotFoundError, place: str) -> RunnerError:

@@ -22,7 +22,7 @@ class ServerLock:
         in_use = StoreError(
             f"another server keeps its tasks in {tasks}",
             code="task_store_in_use",
-            hint="End it, or give this one a file of its own.",
+            hint="End it, or name another database: --task-store-dsn sqlite+aiosqlite:///OTHER.db",
         )
         if self._path in _held:
             raise in_use
