@@ -6,7 +6,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ import pytest
 from a2a_server import Scripted, ScriptedRun, send_params, serving, until
 
 from ksadk.a2a.callers import BearerFile
+from ksadk.a2a.decisions import POLL_SECONDS
 from ksadk.a2a.executor import LOST, STOPPED
 from ksadk.a2a.options import ServerOptions
+from ksadk.a2a.runners.asking import ask
 from ksadk.a2a.runners.base import Call, InputRequired, Text, TextPart
+from ksadk.a2a.runners.callable import CallableRunner
 from ksadk.errors import KsadkError
 
 DSN = "sqlite:///t.db"
@@ -35,8 +39,21 @@ async def asks(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
     yield Text(f"{run.answered.value}")
 
 
+async def asks_slowly(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
+    await asyncio.sleep(0.1)
+    yield InputRequired((TextPart("which city?"),))
+    await asyncio.sleep(0.1)
+    yield Text(f"{run.answered.value}")
+
+
 async def resumed(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
     yield Text(f"resumed with {run.answered.value}")
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What calls give that are made at the same time."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [made.result() for made in [pool.submit(call) for call in calls]]
 
 
 def state_of(task: dict[str, Any]) -> str:
@@ -94,6 +111,51 @@ def test_a_task_that_asks_can_be_canceled() -> None:
         assert state_of(served.rpc("CancelTask", {"id": task["id"]})["result"]) == "CANCELED"
         body = served.rpc("SendMessage", send_params("Paris", message={"taskId": task["id"]}))
         assert body["error"]["code"] == -32004
+
+
+def test_a_question_is_answered_once_however_many_answer_it() -> None:
+    scripted = Scripted(asks_slowly)
+    with serving(scripted) as served:
+        task = served.send("x")
+        answers = at_once(
+            *(lambda: served.rpc("SendMessage", send_params("Oslo", message={"taskId": task["id"]})),) * 6
+        )
+        assert any("result" in answer for answer in answers)
+        until(lambda: state_of(served.get(task["id"])) == "COMPLETED")
+        ended = served.get(task["id"])
+        time.sleep(0.2)
+        assert served.get(task["id"]) == ended
+        assert json.dumps(ended["artifacts"]).count("Oslo") == 1
+        assert len(scripted.calls) == 1
+
+
+def test_a_task_at_work_takes_no_message_that_would_answer_what_it_asks_later() -> None:
+    with serving(Scripted(asks_slowly)) as served:
+        task = served.send("x", configuration=ASYNC)
+        early = served.rpc("SendMessage", send_params("yes", message={"taskId": task["id"]}))
+        assert early["error"]["code"] == -32004
+        until(lambda: state_of(served.get(task["id"])) == "INPUT_REQUIRED")
+        assert state_of(served.send("Oslo", message={"taskId": task["id"]})) == "COMPLETED"
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_cancel_and_an_answer_at_the_same_time_have_one_outcome(attempt: int) -> None:
+    with serving(CallableRunner(lambda text: f"to {ask('which city?')}")) as served:
+        task = served.send("x")
+        canceled, answered = at_once(
+            lambda: served.rpc("CancelTask", {"id": task["id"]}),
+            lambda: (
+                time.sleep(attempt / 1000),
+                served.rpc("SendMessage", send_params("Oslo", message={"taskId": task["id"]})),
+            )[1],
+        )
+        end = state_of(served.get(task["id"]))
+        assert end in ("CANCELED", "COMPLETED")
+        assert ("result" in canceled) == (end == "CANCELED")
+        if "result" in answered:
+            assert state_of(answered["result"]["task"]) == end
+        time.sleep(0.1)
+        assert state_of(served.get(task["id"])) == end
 
 
 def test_after_a_restart_what_was_finished_is_read_and_what_asked_is_answered(tmp_path: Path) -> None:
@@ -256,6 +318,26 @@ def test_a_known_caller_decides_by_data_where_remote_approvals_are_on(
         told = served.send(decision_part(decision, request_id), message=message)
         assert state_of(told) == state
         assert decisions.decided == decided
+
+
+def test_a_decision_of_a_caller_answers_nothing_else_when_the_server_learns_of_it(tokens: Path) -> None:
+    async def then_asks(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
+        async for event in needs_approval(call, run):
+            yield event
+        await asyncio.sleep(2 * POLL_SECONDS)  # it looks at the request meanwhile
+        yield InputRequired((TextPart("which city?"),))
+        yield Text(f"to {run.answered.text}")
+
+    options = ServerOptions(remote_approvals=True, bearer=BearerFile(tokens))
+    with serving(Scripted(then_asks), options=options, approvals=Decisions()) as served:
+        served.http.headers["Authorization"] = "Bearer " + "a" * 32
+        about = {"taskId": served.send("x")["id"]}
+        told = served.send(decision_part(), message={**about, "messageId": "m-2"})
+        assert told["status"]["message"]["parts"] == [{"text": "which city?"}]
+        time.sleep(2 * POLL_SECONDS)
+        assert served.get(told["id"])["status"] == told["status"]
+        done = served.send("Oslo", message={**about, "messageId": "m-3"})
+        assert done["artifacts"][-1]["parts"] == [{"text": "to Oslo"}]
 
 
 def test_a_decision_after_a_restart_goes_on_too(tmp_path: Path) -> None:

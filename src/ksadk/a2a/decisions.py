@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
 
 from a2a.server.context import ServerCallContext
 from a2a.types import a2a_pb2 as pb
@@ -19,11 +20,18 @@ from ksadk.a2a.stores.base import OwnerContext, Paused
 from ksadk.errors import KsadkError
 
 DECISION = "ksadk.decision"
-"""Where the `state` of the server's own call on a task holds the decision."""
+"""Where the `state` of the server's own call on a task holds the `Decided`."""
 
 POLL_SECONDS = 0.3
 
 log = logging.getLogger(__name__)
+
+
+class Decided(NamedTuple):
+    """How a request was decided."""
+
+    request_id: str
+    standing: Standing
 
 
 def standing_of(
@@ -36,8 +44,8 @@ def standing_of(
 ) -> Standing:
     """What a message on a task that waits for approval decides; `pending` is nothing."""
     if isinstance(call, OwnerContext):  # no request has one
-        decided: Standing = call.state[DECISION]
-        return decided
+        decided: Decided = call.state[DECISION]
+        return decided.standing
     if not remote or approvals is None or not call.user.is_authenticated:
         return "pending"
     for part in parts:

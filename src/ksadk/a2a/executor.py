@@ -15,9 +15,9 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import TaskNotCancelableError
 
 from ksadk.a2a.approvals import Approvals, Standing
-from ksadk.a2a.decisions import standing_of, undecided
+from ksadk.a2a.decisions import DECISION, standing_of, undecided
 from ksadk.a2a.options import ServerOptions
-from ksadk.a2a.output import Output
+from ksadk.a2a.output import TERMINAL, Output
 from ksadk.a2a.parts import data_part, part_to_wire, parts_from_wire, value_of
 from ksadk.a2a.runners.base import (
     Answer,
@@ -28,7 +28,7 @@ from ksadk.a2a.runners.base import (
     Runner,
     RunnerError,
 )
-from ksadk.a2a.stores.base import ACCOUNT_KEY, Paused, PauseStore, owner_resolver_of
+from ksadk.a2a.stores.base import ACCOUNT_KEY, OwnerContext, Paused, PauseStore, owner_resolver_of
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope, tool_execution_scope
 
 FAILED = "The agent failed."
@@ -38,6 +38,9 @@ BUSY = "The agent has as many tasks as it can take. Try again later."
 
 HISTORY = "ksadk.history"
 """Where a call context's `state` holds a function that tells what was said in the context before."""
+
+ASKED = "ksadk.asked"
+"""Where it holds the id of the question that its caller has seen: another one is not answered by it."""
 
 _STOP_SECONDS = 5.0
 """How long a run that said it has stopped may take to end."""
@@ -86,6 +89,8 @@ class Executor(AgentExecutor):
         """One message: it starts a task, or answers what one asked. What goes wrong ends the task as FAILED,
         told to the log with its traceback and to the caller without."""
         task_id, stored = context.task_id or "", context.current_task
+        if stored is not None and not self._takes(stored, context):
+            return
         output = Output(event_queue, context, include_reasoning=self._options.include_reasoning)
         try:
             if stored is not None and stored.status.state == pb.TASK_STATE_INPUT_REQUIRED:
@@ -99,6 +104,13 @@ class Executor(AgentExecutor):
             await output.end(pb.TASK_STATE_FAILED, FAILED)
             self._forget(task_id)
 
+    def _takes(self, task: pb.Task, context: RequestContext) -> bool:
+        """Whether a task still takes a message: it may be over by the message's turn, and then stays as it
+        is; and the server's own is for one that waits."""
+        if isinstance(context.call_context, OwnerContext):
+            return task.status.state == pb.TASK_STATE_INPUT_REQUIRED
+        return task.status.state not in TERMINAL
+
     def _forget(self, task_id: str) -> None:
         live = self._live.pop(task_id, None)
         if live is not None:
@@ -111,19 +123,20 @@ class Executor(AgentExecutor):
         await output.end(pb.TASK_STATE_CANCELED)
 
     async def stop(self, task_id: str) -> bool:
-        """Stop the agent of a task, before the task is canceled. Tells whether it was at work, and so has
-        said itself that it is canceled. `TaskNotCancelableError` where the agent goes on all the same."""
+        """Stop the agent of a task, and say that the task is canceled. False where it has no agent here.
+        `TaskNotCancelableError` where the agent goes on all the same."""
         live = self._live.get(task_id)
-        if live is None or live.output.ended:
+        if live is None:
             await self._pauses.delete(task_id)
             return False
         await self._end(live, pb.TASK_STATE_CANCELED, "")
         if live in self._working:
             await asyncio.wait_for(live.done.wait(), _STOP_SECONDS)
             return True
-        self._live.pop(task_id, None)
+        await live.output.end(pb.TASK_STATE_CANCELED)
+        self._forget(task_id)
         await self._pauses.delete(task_id)
-        return False
+        return True
 
     async def drain(self, seconds: float) -> list[tuple[str, str]]:
         """Let the agents at work finish; those that have not when the seconds are over end as FAILED. Gives
@@ -173,6 +186,13 @@ class Executor(AgentExecutor):
         if paused is None:
             await output.end(pb.TASK_STATE_FAILED, LOST)
             return None
+        decided = context.call_context.state.get(DECISION)
+        if decided is not None and decided.request_id != paused.request_id:
+            return None  # a caller was quicker, and this asks something else
+        asked = context.call_context.state.get(ASKED, stored.status.message.message_id)
+        if paused.kind == "question" and asked != stored.status.message.message_id:
+            await output.interrupt(pb.TASK_STATE_INPUT_REQUIRED, stored.status.message.parts)
+            return None
         answer = self._answer(context, paused)
         if answer is None:
             parts = undecided(paused, stored, remote=self._options.remote_approvals)
@@ -188,7 +208,8 @@ class Executor(AgentExecutor):
         live.output = output
         live.done.clear()
         self._working.add(live)
-        await live.run.answer(answer)
+        if live.ending is None:
+            await live.run.answer(answer)
         return live
 
     def _answer(self, context: RequestContext, paused: Paused) -> Answer | None:

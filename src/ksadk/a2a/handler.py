@@ -23,13 +23,15 @@ from a2a.utils.errors import (
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
+    UnsupportedOperationError,
 )
 
-from ksadk.a2a.executor import HISTORY, Executor
+from ksadk.a2a.executor import ASKED, HISTORY, Executor
 from ksadk.a2a.modes import MODES, mode_of, takes
 from ksadk.a2a.output import STREAMED, TERMINAL
 from ksadk.a2a.parts import REASONING, check_values, data_part, text_of
 from ksadk.a2a.stores.base import OwnerContext
+from ksadk.a2a.stores.tasks import RUNNING
 
 _CANCELED_WITHIN = 5.0
 _TASKS_OF_HISTORY = 20
@@ -120,6 +122,8 @@ class Handler(DefaultRequestHandlerV2):
                     raise TaskNotCancelableError
                 return task
             canceled: pb.Task | None = await super().on_cancel_task(params, context)
+            if canceled is not None and canceled.status.state != pb.TASK_STATE_CANCELED:
+                raise TaskNotCancelableError
             return canceled
 
     async def ended(self, task_id: str, context: ServerCallContext) -> pb.Task:
@@ -159,7 +163,8 @@ class Handler(DefaultRequestHandlerV2):
 
 class ContextBuilder(RequestContextBuilder):
     """Gives a message that names only a task the task's context (3.4.3), and one that goes on in a context
-    what was said there before."""
+    what was said there before. A task that is at work takes none: it would wait for its turn, and then answer
+    a question that nobody had asked when it was written."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
@@ -173,9 +178,12 @@ class ContextBuilder(RequestContextBuilder):
         task: pb.Task | None = None,
     ) -> RequestContext:
         """The context of one message."""
-        if task_id and not context_id:
-            stored = await self._store.get(task_id, context)
-            context_id = stored.context_id if stored else None
+        stored = await self._store.get(task_id, context) if task_id else None
+        if stored is not None and not isinstance(context, OwnerContext):
+            if stored.status.state in RUNNING:
+                raise UnsupportedOperationError("The task is at work, and has asked nothing")
+            context_id = context_id or stored.context_id
+            context.state[ASKED] = stored.status.message.message_id
         if context_id:
             context.state[HISTORY] = self._history(context, context_id)
         return RequestContext(context, params, task_id, context_id, task)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
+from weakref import WeakSet
 
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
@@ -65,6 +66,10 @@ class _Segment:
         return "".join(self.pieces)
 
 
+_over: WeakSet[EventQueue] = WeakSet()
+"""The queues through which a task's end has gone."""
+
+
 class Output:
     """Sends the events of one task. Nothing is sent after a terminal state.
 
@@ -76,7 +81,6 @@ class Output:
 
     def __init__(self, queue: EventQueue, context: RequestContext, *, include_reasoning: bool) -> None:
         stored = context.current_task
-        self.ended = False
         self._queue = queue
         self._task_id = context.task_id or ""
         self._context_id = context.context_id or ""
@@ -89,6 +93,11 @@ class Output:
         self._open: _Segment | None = None
         self._closed: list[_Segment] = []
         self._ids = {artifact.artifact_id for artifact in (stored.artifacts if stored else ())}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task is over, whichever message or cancel ended it: they have one queue."""
+        return self._queue in _over
 
     async def submit(self) -> None:
         """The task itself, before anything else of it (3.1.2), unless it is there already."""
@@ -151,7 +160,7 @@ class Output:
 
     async def _reply(self, parts: Iterable[pb.Part]) -> None:
         """Answer with a message, and no task."""
-        self.ended = True
+        _over.add(self._queue)
         await self._queue.enqueue_event(agent_message(parts, context_id=self._context_id))
 
     async def interrupt(self, state: pb.TaskState, parts: Iterable[pb.Part]) -> None:
@@ -175,7 +184,8 @@ class Output:
         """A status update, with a message where there is something to say."""
         if self.ended:
             return
-        self.ended = state in TERMINAL
+        if state in TERMINAL:
+            _over.add(self._queue)
         said = list(parts) or ([pb.Part(text=encodable(text))] if text else [])
         message = agent_message(said, context_id=self._context_id, task_id=self._task_id) if said else None
         await self._queue.enqueue_event(

@@ -21,12 +21,11 @@ from starlette.routing import Route
 from ksadk.a2a.approvals import Approvals, Standing
 from ksadk.a2a.callers import CallContexts
 from ksadk.a2a.card import CARD_PATH
-from ksadk.a2a.decisions import DECISION, Watch
+from ksadk.a2a.decisions import DECISION, Decided, Watch
 from ksadk.a2a.executor import LOST, STOPPED, Executor
 from ksadk.a2a.guards import Guards, Hosts
 from ksadk.a2a.handler import Handler, internal_message
 from ksadk.a2a.options import ServerOptions
-from ksadk.a2a.output import TERMINAL
 from ksadk.a2a.parts import agent_message, now
 from ksadk.a2a.routes import (
     HEALTH_PATH,
@@ -153,9 +152,10 @@ class A2AServer:
     async def _decided(self, paused: Paused, standing: Standing) -> None:
         """Go on with a task whose approval was decided: with a call of the server's own, which no request
         can be."""
-        context = OwnerContext(owner=paused.owner, state={DECISION: standing})
+        context = OwnerContext(owner=paused.owner, state={DECISION: Decided(paused.request_id, standing)})
+        waits = await self._stores.pauses.get(paused.task_id)
         task = await self._stores.tasks.get(paused.task_id, context)
-        if task is not None and task.status.state not in TERMINAL:
+        if task is not None and waits is not None and waits.request_id == paused.request_id:
             await self._handler.on_message_send(internal_message(task, {"decision": standing}), context)
 
     async def drain(self, grace: float | None = None) -> None:

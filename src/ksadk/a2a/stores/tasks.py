@@ -27,12 +27,12 @@ from ksadk.a2a.stores.sqlite_file import SQLiteFile, Values
 
 log = logging.getLogger(__name__)
 
-_RUNNING = (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
+RUNNING = (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
 
 
 def schema(table: str = TASK_TABLE) -> str:
     """The table of tasks. `updated` is the status's timestamp in microseconds, -1 without one."""
-    running = ", ".join(str(int(state)) for state in _RUNNING)
+    running = ", ".join(str(int(state)) for state in RUNNING)
     return f"""
 CREATE TABLE IF NOT EXISTS "{table}" (
     owner TEXT NOT NULL, id TEXT NOT NULL, context_id TEXT NOT NULL, state INTEGER NOT NULL,
@@ -80,14 +80,14 @@ class SQLiteTaskStore(TaskStore):
         key = (self.owner_of(context), task.id)
         updated = status.timestamp.ToMicroseconds() if status.HasField("timestamp") else -1
         row = (*key, task.context_id, status.state, updated, task.SerializeToString())
-        if key in self._at_work and status.state in _RUNNING:
+        if key in self._at_work and status.state in RUNNING:
             if not self._progress:
                 asyncio.get_running_loop().call_later(self._progress_seconds, self._write_progress)
             self._progress[key] = row
             return
         self._progress.pop(key, None)
         await self.file.write(self._save, row)
-        if self._progress_seconds and status.state in _RUNNING:
+        if self._progress_seconds and status.state in RUNNING:
             self._at_work.add(key)
         else:
             self._at_work.discard(key)
@@ -160,7 +160,7 @@ class SQLiteTaskStore(TaskStore):
     def running(self) -> builtins.list[Owned]:
         """The tasks of all owners that are SUBMITTED or WORKING, the oldest first."""
         self._write_progress()
-        states = ", ".join(str(int(state)) for state in _RUNNING)
+        states = ", ".join(str(int(state)) for state in RUNNING)
         rows = self.file.rows(
             f"SELECT owner, task FROM {self._table} WHERE state IN ({states}) ORDER BY updated, id"
         )
