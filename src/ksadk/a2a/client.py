@@ -210,9 +210,7 @@ async def connect(
     bearer: shown to the card's address if that asks for one.
     extras: what goes with every request, given the card.
     """
-    meant = read_target(target) if isinstance(target, str) else target
-    if meant.kind == "agent":
-        raise no_space(meant.place)
+    meant = _reached(target)
     own = http_client(timeout) if client is None else None
     try:
         using = client or own
@@ -227,9 +225,7 @@ async def connect(
 
 async def look_at(target: str | Target, *, timeout: float | None = 60.0, bearer: str = "") -> RemoteCard:
     """The card of an agent, also one that cannot be called."""
-    meant = read_target(target) if isinstance(target, str) else target
-    if meant.kind == "agent":
-        raise no_space(meant.place)
+    meant = _reached(target)
     async with http_client(timeout) as client:
         return await fetch_card(client, meant, bearer)
 
@@ -241,13 +237,16 @@ def timed_out(seconds: float, last: Update | None) -> AgentError:
     return AgentError(f"the task did not end within {seconds:g} s{known}", code="A2ACLI_ERR_TIMEOUT", **ids)
 
 
-def no_space(agent_id: str) -> AgentError:
-    """The error for an agent's id where no Space is configured."""
-    return AgentError(
-        f"{agent_id!r} is the id of an agent in a Space, and no Space is configured",
-        code="space_not_configured",
-        hint=f"For an agent at an address write the address: http://HOST:PORT, or https://{agent_id}.",
-    )
+def _reached(target: str | Target) -> Target:
+    """What a target means, unless that is an agent of a Space: no Space is reached from here."""
+    meant = read_target(target) if isinstance(target, str) else target
+    if meant.kind == "agent":
+        raise AgentError(
+            f"{meant.place!r} is the id of an agent in a Space, and no Space is configured",
+            code="space_not_configured",
+            hint=f"For an agent at an address write the address: http://HOST:PORT, or https://{meant.place}.",
+        )
+    return meant
 
 
 async def wait(
