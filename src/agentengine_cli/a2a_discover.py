@@ -46,7 +46,8 @@ def discover(
 ) -> None:
     """Show an agent: who it is, how it is reached, what it can, and what would not work.
 
-    A signature is `verified` only with a key that you pass; without one it is `unverifiable`.
+    A signature is `verified` only with a key that you pass; without one it is `unverifiable`. With --key, the
+    exit status is 1 unless it is verified.
 
     \b
     Examples:
@@ -69,9 +70,11 @@ def discover(
         if output.json_wanted.get():
             for line in _told(remote, signature):
                 output.say(f"note: {line}")
-        return {"ok": True}
+        return {"ok": True, "signature": signature}
 
-    through_gateway("a2a_discover", conduct, {"target": agent})
+    signature = through_gateway("a2a_discover", conduct, {"target": agent})["signature"]
+    if key and signature != "verified":
+        raise typer.Exit(1)
 
 
 def _signature(remote: "RemoteCard", keys: list[str]) -> str:

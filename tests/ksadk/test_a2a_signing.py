@@ -137,13 +137,18 @@ def test_the_command_signs_and_discover_verifies(capsys: pytest.CaptureFixture[s
     assert run([*line, "--key-id", "k1"]) == 0
     printed = capsys.readouterr().out
     assert header_of(json.loads(printed))["kid"] == "k1"
-    for text, keys, state in [
-        (printed, ["--key", "key.pub"], "verified"),
-        (printed, [], "unverifiable"),
-        (printed.replace('"n"', '"m"'), ["--key", "key.pub"], "invalid"),
+    unsigned = json.dumps(
+        {name: value for name, value in json.loads(printed).items() if name != "signatures"}
+    )
+    for text, keys, state, status in [
+        (printed, ["--key", "key.pub"], "verified", 0),
+        (printed, [], "unverifiable", 0),
+        (printed.replace('"n"', '"m"'), ["--key", "key.pub"], "invalid", 1),
+        (unsigned, [], "absent", 0),
+        (unsigned, ["--key", "key.pub"], "absent", 1),
     ]:
         Path("card.json").write_text(text)
-        assert run(["a2a", "discover", "card.json", *keys]) == 0
+        assert run(["a2a", "discover", "card.json", *keys]) == status
         assert f"Signature: {state}\n" in capsys.readouterr().out
 
 
