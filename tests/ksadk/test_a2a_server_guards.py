@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,8 @@ def as_caller(served: Served, token: str) -> Served:
 HOSTS = [
     ("localhost:{port}", True), ("127.0.0.1", True), ("LOCALHOST", True), ("localhost.", True),
     ("[::1]:{port}", True), ("evil.example", False), ("localhost.evil.example", False), ("", False),
-    ("192.168.1.5", False), ("agent.internal", True), ("a.lan", True), ("lan", False), ("[::1", True),
+    ("192.168.1.5", False), ("agent.internal", True), ("a.lan", True), ("lan", False), ("[::1", False),
+    ("[::1]evil", False), ("[::1]:x", False), ("localhost:evil", False), ("localhost.:8081", True),
 ]  # fmt: skip
 
 
@@ -225,6 +228,32 @@ def test_bytes_that_are_not_utf_8_are_the_caller_s_fault(path: str, status: int)
             assert response.json()["error"]["code"] == -32700
 
 
+def test_a_large_request_is_looked_through_in_little_memory() -> None:
+    body = b"{}" * 100 + b'"' + b"\\n" * 1_000_000 + b"[" * 100 + b'"'
+    tracemalloc.start()
+    try:
+        _check_depth(body, 64)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_request_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ksadk.a2a.guards.BODY_SECONDS", 0.2)
+
+    def trickle() -> Iterator[bytes]:
+        for _ in range(50):
+            yield b" "
+            time.sleep(0.05)
+
+    with serving(Scripted(asks)) as served:
+        begun = time.monotonic()
+        response = served.http.post(
+            "/a2a/jsonrpc", content=trickle(), headers={"Content-Type": "application/json"}
+        )
+        assert response.status_code == 408 and time.monotonic() - begun < 2
+
+
 NOT_KEPT = {
     "infinite": '{"data": {"x": 1e999}}',
     "no number": '{"data": NaN}',
@@ -247,13 +276,13 @@ def test_a_message_that_could_not_be_read_again_is_the_caller_s_fault_and_spoils
         assert served.rpc("ListTasks", {})["result"]["tasks"] == []
 
 
-def test_a_number_of_too_many_digits_is_no_json_and_shows_nothing_of_the_server() -> None:
+@pytest.mark.parametrize("request_id", ["1" * 5000, '"\\ud800"'], ids=["too many digits", "half a pair"])
+def test_json_that_cannot_be_read_is_said_to_be_so_and_shows_nothing_of_the_server(request_id: str) -> None:
     with serving(Scripted(asks)) as served:
-        call = '{"jsonrpc": "2.0", "id": ' + "1" * 5000 + ', "method": "ListTasks"}'
+        call = f'{{"jsonrpc": "2.0", "id": {request_id}, "method": "ListTasks"}}'
         headers = {"Content-Type": "application/json"}
         answer = served.http.post("/a2a/jsonrpc", content=call, headers=headers)
-        assert answer.json()["error"]["code"] == -32700
-        assert "set_int_max_str_digits" not in answer.text
+        assert answer.json()["error"] == {"code": -32700, "message": "Parse error"}
 
 
 def test_more_requests_than_it_takes_are_told_to_come_again() -> None:

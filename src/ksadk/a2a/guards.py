@@ -23,8 +23,8 @@ BODY_SECONDS = 60.0
 """How long a request may take to arrive."""
 
 _NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]*?)\.?)(?::\d*)?")
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -130,7 +130,11 @@ class Guards:
             raise Refused(503, "The server has as many requests as it can take.", ("retry-after", "1"))
         if scope["method"] in ("GET", "HEAD"):
             return receive
-        body = await self._body(headers, receive)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await self._body(headers, receive)
+        except TimeoutError as error:
+            raise Refused(408, "The request did not arrive in time.", ("connection", "close")) from error
         _check_depth(body, self._limits.depth)
         return _replayed(body, receive)
 
@@ -156,7 +160,7 @@ class Guards:
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > most:
             raise too_large
-        message = await _within(receive)
+        message = await receive()
         if not message.get("more_body"):
             body: bytes = message.get("body", b"")
             if len(body) > most:
@@ -164,20 +168,12 @@ class Guards:
             return body
         pieces, size = [message["body"]], len(message["body"])
         while message.get("more_body"):
-            message = await _within(receive)
+            message = await receive()
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > most:
                 raise too_large
         return b"".join(pieces)
-
-
-async def _within(receive: Receive) -> Message:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await receive()
-    except TimeoutError as error:
-        raise Refused(408, "The request did not arrive in time.", ("connection", "close")) from error
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -194,8 +190,10 @@ def _check_depth(body: bytes, most: int) -> None:
     """Refuse JSON that is nested deeper than `most`: parsers recurse."""
     if body.count(b"{") + body.count(b"[") <= most:
         return
+    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside_of_strings = b"".join(unescaped.split(b'"')[::2])
     depth = 0
-    for bracket in _NOT_BRACKETS.sub(b"", _STRING.sub(b"", body)):
+    for bracket in outside_of_strings.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         if depth > most:
             raise Refused(400, f"A request's JSON is nested at most {most} deep.")
@@ -214,10 +212,9 @@ def _allowed(name: str) -> str:
 
 
 def _host(header: str) -> str:
-    """The host of a Host header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower().rstrip(".")
+    """The host of a Host header, without its port; all of a header that is not of that form."""
+    found = _HOST.fullmatch(header)
+    return (found[1] or found[2] or "").lower() if found else header
 
 
 def _is_address(host: str) -> bool:

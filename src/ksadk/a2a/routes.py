@@ -94,6 +94,8 @@ def jsonrpc_routes(dispatcher: JsonRpcDispatcher, prefix: str = "") -> list[Rout
             if not body.isascii():
                 body.decode()
             call = await request.json()  # kept by the request, so that it is read once
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                call["id"].encode()  # half of a surrogate pair could not be answered
             if state := _listed_state(call):
                 request_id = call.get("id")
                 _check_state(state)

@@ -91,12 +91,14 @@ class A2AServer:
             open_paths=paths,
             is_stopping=lambda: self._draining is not None,
         )
-        return Starlette(
+        app = Starlette(
             routes=self._routes(prefixes),
             middleware=[guards],
             exception_handlers={HTTPException: http_error, Exception: server_error},
             lifespan=self._lifespan,
         )
+        app.router.redirect_slashes = False  # an unknown path is not one that is somewhere else
+        return app
 
     def _routes(self, prefixes: list[str]) -> list[Route]:
         contexts = CallContexts(self.options.trusted_edge)
@@ -110,8 +112,7 @@ class A2AServer:
         return [*routes, health_route()]
 
     @asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        app.router.redirect_slashes = False  # an unknown path is not one that is somewhere else
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         await self.start()
         try:
             yield
