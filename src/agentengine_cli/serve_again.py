@@ -38,11 +38,28 @@ def enter(python: Path, arguments: list[str]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(command[0], command)
-    install = shlex.join([str(python), "-m", "pip", "install", "agentengine-cli"])
+    install = shlex.join([str(python), "-m", "pip", "install", installed_from()])
     output.say(
         f"note: the project has a Python of its own, without agentengine; what is installed only there cannot"
         f" be imported here. To serve with it:\n  {install}\n  {shlex.join(command)}"
     )
+
+
+def installed_from() -> str:
+    """What to give pip for this program: the directory or file that it was installed from, else its name."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    name = "agentengine-cli"
+    try:
+        told = distribution(name).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return name
+    url = urlsplit(json.loads(told)["url"] if told else "")
+    place = url2pathname(url.path)
+    return place if url.scheme == "file" and Path(place).exists() else name
 
 
 def serve_again(directory: Path, arguments: list[str]) -> int:

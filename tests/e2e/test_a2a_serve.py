@@ -16,6 +16,8 @@ import pytest
 from a2a_process import EXAMPLES, Serving, serving
 from support import Run
 
+from agentengine_cli.serve_again import installed_from
+
 AGENT = """
 import asyncio
 from ksadk.a2a.runners.asking import ask_async
@@ -301,7 +303,7 @@ def test_a_project_s_own_python_is_used_or_the_command_is_said(project: Path, tm
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     with serving(str(project), log=tmp_path / "log") as it:
         said = it.said()
-        assert f"{environment}/bin/python -m pip install agentengine-cli" in said
+        assert f"{environment}/bin/python -m pip install {installed_from()}" in said
         assert f"{environment}/bin/python -m agentengine_cli a2a serve" in said
     places = [place for place in sys.path if place.endswith("site-packages")]
     [packages] = (environment / "lib").glob("python*/site-packages")
