@@ -18,14 +18,12 @@ from ksadk.sandbox.base import (
     SandboxInputFile,
     command_timeout,
 )
-from ksadk.sandbox.diagnosis import diagnose
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
 from ksadk.sandbox.limits import MIB, Limits
 from ksadk.sandbox.local_process import check_command, read_input
 from ksadk.sandbox.probe import probe
 from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Running
-from ksadk.sandbox.verdicts import Verdict, unavailable
 
 MAX_FILE_BYTES = 16 * MIB
 """Of a file that is written or read through a session."""
@@ -195,8 +193,8 @@ class BubblewrapSession:
         except NotStarted as error:
             if self._killed:
                 raise SandboxError("the sandbox was ended") from error
-            found = diagnose(self._bubblewrap.program, str(error))
-            raise unavailable(Verdict(False, self._bubblewrap.program, diagnosis=found)) from error
+            probe(fresh=True).bubblewrap()  # raises, with the cause, where nothing works any more
+            raise SandboxError(f"a sandbox for {self.workspace_root} cannot be set up: {error}") from error
 
     @contextlib.contextmanager
     def _watch(self, running: Running) -> Iterator[None]:

@@ -53,7 +53,7 @@ trap : TERM
 while [ "$1" != -- ]; do
   case $1 in
     read-only) [ ! -w "$2" ] ;;
-    closed) [ ! -r "$2" ] ;;
+    closed) ! { command : < "$2"; } 2>/dev/null ;;
     empty)
       found=
       for entry in "$2"/* "$2"/.[!.]* "$2"/..?*; do

@@ -44,7 +44,7 @@ class LocalProcessSandboxBackend:
     ) -> None:
         self.workspace_root = Path(workspace_root)
         self.backend_name = backend_name
-        self._output_limit = output_limit
+        self.output_limit = output_limit
 
     def create_session(
         self,
@@ -63,7 +63,7 @@ class LocalProcessSandboxBackend:
         root = self.workspace_root.resolve()
         if not root.is_dir():
             raise SandboxError(f"the workspace {root} is not a directory")
-        session = LocalProcessSession(root, self.backend_name, check_variables(env), self._output_limit)
+        session = LocalProcessSession(root, self.backend_name, check_variables(env), self.output_limit)
         for file in input_files or ():
             session.write_file(file.target_path, read_input(file))
         return session

@@ -11,13 +11,9 @@ from pathlib import Path
 from ksadk.sandbox.base import WORKSPACE_DIRECTORY
 from ksadk.sandbox.interpreters import SYSTEM_PATH, VENV, Python, find_python
 from ksadk.sandbox.limits import Limits
+from ksadk.sandbox.protected import PROTECTED_PATHS
+from ksadk.sessions import STATE_DIR
 from ksadk.settings import Settings
-
-PROTECTED = ("agentengine.yaml", "ksadk.yaml", ".git/hooks", ".git/config")
-"""What no sandbox may write in a workspace, by path from its root."""
-
-PRIVATE = ".agentengine"
-"""What no sandbox may see of a workspace."""
 
 HOME = "/tmp"
 TOOLS = "/opt/sandbox/bin"
@@ -78,7 +74,8 @@ def layout(
     data = {"{passwd}": _PASSWD.encode(), "{group}": _GROUP.encode()}
     if not net:
         data["{resolver}"] = NO_RESOLVER.encode()
-    kept = sorted({place for name in PROTECTED if (place := _place(root, root / name)) is not None})
+    protected = (root / name for name in PROTECTED_PATHS if name != STATE_DIR)
+    kept = sorted({place for path in protected if (place := _place(root, path)) is not None})
     denied = list(_denied(root, hidden))
     arguments = [
         *_system(net, os.stat("/etc").st_mtime_ns),  # noqa: PTH116
@@ -149,10 +146,14 @@ def _interpreters(python: Python, root: Path) -> Iterator[str]:
 def _denied(root: Path, hidden: Iterable[Path]) -> Iterator[tuple[str, bool]]:
     """Places of the workspace that are kept from the sandbox, parents first; whether each is a directory."""
     settings = Settings.from_env()
-    every = (root / PRIVATE, settings.state_dir(), settings.config_dir(), *hidden)
+    every = (root / STATE_DIR, settings.state_dir(), settings.config_dir(), *hidden)
     places = {place for path in every if (place := _place(root, root / path)) is not None}
+    gone: list[str] = []
     for place in sorted(places, key=lambda place: (place.count("/"), place)):
-        yield place, (root / place).is_dir()
+        if not place.startswith(tuple(gone)):  # what a hidden directory holds is hidden with it
+            directory = (root / place).is_dir()
+            gone += [f"{place}/"] if directory else []
+            yield place, directory
 
 
 def _deny(place: str, directory: bool) -> tuple[str, ...]:
