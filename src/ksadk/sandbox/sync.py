@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ from ksadk.sandbox.changes import (
 )
 from ksadk.sandbox.trees import read_beneath, walk
 
-_LISTING = "/tmp/.ksadk-workspace-listing"  # in the sandbox, which is one session's own
 _LIST_SECONDS = 120
 
 
@@ -134,18 +134,21 @@ def _listed(session: SandboxSession) -> Digests:
     """The digests of the files that are in the sandbox's workspace now."""
     names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
     line = (
-        f": > {_LISTING}; cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; find . -mindepth 1"
+        f"cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; set -o pipefail; find . -mindepth 1"
         f" -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
-        f" -o -type f -print0 | xargs -0 -r sha256sum -z -- > {_LISTING}"
+        f" -o -type f -print0 | xargs -0 -r sha256sum -z -- | base64 -w 0"
     )
     done = session.run_command(line, timeout=_LIST_SECONDS)
-    if not done.ok:
-        raise SandboxError(
-            f"what has changed in the sandbox cannot be listed: {done.stderr.strip() or done.exit_code}"
+    if not done.ok or done.stdout_truncated:
+        why = (
+            "there are too many files"
+            if done.ok
+            else done.stderr.strip() or f"it ended with {done.exit_code}"
         )
+        raise SandboxError(f"what has changed in the sandbox cannot be listed: {why}")
     found: dict[str, str] = {}
-    for line_of in session.read_file(_LISTING).split(b"\0"):
-        digest, _, path = line_of.partition(b"  ./")
+    for item in base64.b64decode(done.stdout).split(b"\0"):
+        digest, _, path = item.partition(b"  ./")
         try:
             name = path.decode("utf-8")
         except UnicodeDecodeError:
