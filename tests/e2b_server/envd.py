@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import signal
 import socketserver
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 HOME = Path("/home/user")
 CHUNK = 32 * 1024
 END_OF_STREAM = 2
+INSIDE = "/envd.py"
 GLOBAL: dict[str, str] = json.loads(os.environ.get("E2B_ENVS", "{}"))
 FILE_NAME = re.compile(rb'name="file"; filename="([^"]*)"')
 
@@ -210,6 +212,8 @@ def main() -> None:
     Path(socket + ".new").rename(socket)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
+    if __file__ == INSIDE:
+        os.kill(-1, signal.SIGKILL)  # all that runs in here; the sandbox's first process waits for it
 
 
 if __name__ == "__main__":

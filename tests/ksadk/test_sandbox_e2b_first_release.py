@@ -12,12 +12,6 @@ import pytest
 
 FIRST = Path(sys.prefix) / "e2b-2.24.0"
 TESTS = Path(__file__).with_name("test_sandbox_e2b.py")
-RUN = """
-import sys
-import e2b, pytest
-print(e2b.__file__)
-sys.exit(pytest.main(["-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[1:]]))
-"""
 
 
 def test_every_test_of_e2b_passes_with_the_first_release(tmp_path: Path) -> None:
@@ -25,10 +19,17 @@ def test_every_test_of_e2b_passes_with_the_first_release(tmp_path: Path) -> None
         assert not os.environ.get("CI"), "make test installs this release"
         pytest.skip("e2b 2.24.0 is not installed beside the tests; `make test` does that")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    ran = subprocess.run(
-        [sys.executable, "-c", RUN, f"--basetemp={tmp_path / 'nested'}", str(TESTS)],
-        env=environ | {"PYTHONPATH": str(FIRST)}, cwd=TESTS.parents[2], capture_output=True, text=True,
-    )  # fmt: skip
+    environ["PYTHONPATH"] = str(FIRST)
+    found = _python(environ, "-c", "import e2b; print(e2b.__file__)")
+    assert found.stdout.startswith(str(FIRST)), found.stdout + found.stderr
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'nested'}"]
+    ran = _python(environ, "-m", "pytest", *options, str(TESTS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert str(FIRST) in ran.stdout
     assert re.search(r"^[1-9][0-9]* passed in", ran.stdout, re.MULTILINE), ran.stdout
+
+
+def _python(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environ, cwd=TESTS.parents[2], capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip

@@ -105,7 +105,7 @@ class Command:
         self._line = line
         self._seconds = seconds
         self._in_directory = bool(cwd)
-        self._streams = _takes(run, "on_stdout")
+        self._streams = _takes(run, "background")
         forgets = _takes(run, "retain_output")
         self._taken = _Taken(OUTPUT_LIMIT_BYTES if forgets else RETAINED_LIMIT_BYTES)
         self._mark = secrets.token_hex(8)
@@ -116,7 +116,7 @@ class Command:
         self._options: dict[str, Any] = {"timeout": seconds}
         if self._streams:
             envs = envs | {_MARK: self._mark}
-            self._options |= {"on_stdout": self._taken.take_stdout, "on_stderr": self._taken.take_stderr}
+            self._options["background"] = True
         if forgets:
             self._options["retain_output"] = False
         if envs:
@@ -185,6 +185,8 @@ class Command:
         """What has an exit code: the SDK's result, or its exception for a code that is not 0."""
         try:
             done = self._sandbox.commands.run(self._line, **self._options)
+            if self._streams:
+                return self._followed(done)
         except Exception as error:
             if "CommandExitException" not in names(error):
                 raise
@@ -193,6 +195,14 @@ class Command:
             self._taken.take_stdout(done.stdout or "")
             self._taken.take_stderr(done.stderr or "")
         return done
+
+    def _followed(self, handle: Any) -> Any:
+        """Take what a command prints until its end. However that goes, its stream is closed here: one that
+        the garbage collector closes can lock up the SDK's connections for good."""
+        try:
+            return handle.wait(on_stdout=self._taken.take_stdout, on_stderr=self._taken.take_stderr)
+        finally:
+            handle.disconnect()
 
     def _is_late(self, began: float) -> bool:
         return time.monotonic() - began >= self._seconds - _EARLY_SECONDS
