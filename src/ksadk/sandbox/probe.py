@@ -64,10 +64,10 @@ _INSIDE = """
 : > made && : > /tmp/made || exit 4
 for place in / /usr /etc /proc/sys/kernel; do ( : > $place/made ) 2>/dev/null && exit 5; done
 [ -e /home ] && exit 6
-( exec 3<>/dev/tcp/192.0.2.1/9 ) 2>/dev/null && exit 7
+{ read -r _; read -r _; } < /proc/net/route && exit 7
 exit 0
 """
-"""A write, a forbidden write, a forbidden look and a connection, from inside."""
+"""A write, a forbidden write, a forbidden look and a way out, from inside."""
 
 
 def _not(bubblewrap: Bubblewrap, words: str) -> Verdict:
