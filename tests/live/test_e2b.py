@@ -1,4 +1,4 @@
-"""E2B itself. Needs E2B_API_KEY and KSADK_SANDBOX_TEMPLATE_ID; takes a sandbox of the account for a minute."""
+"""E2B itself. Needs E2B_API_KEY and KSADK_SANDBOX_TEMPLATE_ID; takes a sandbox of the account for a while."""
 
 from __future__ import annotations
 
