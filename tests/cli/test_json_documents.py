@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from agentengine_cli.main import app
+from ksadk.sandbox.probe import probe
 from ksadk.tools.decision_log import DecisionLog
 from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import builtin_tools
@@ -26,7 +27,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "list": (list,),
     "object": (dict,), "any object": (dict,), "null": (type(None),),
 }  # fmt: skip
-NOT_PROVOKED = {"timed_out"}
+NOT_PROVOKED = {"timed_out", "output_limit_exceeded"}
 
 Command = Callable[..., Any]
 
@@ -108,7 +109,16 @@ SHOWS: dict[str, tuple[str, ...]] = {
         "tools call agentengine_tool_dispatcher action=call tool_name=workspace_status",
     ),
     "tools call component_status": ("tools call component_status",),
-    "tools call sandbox_status": ("tools call sandbox_status",),
+    "sandbox run": (
+        "sandbox run --yes --root . -- bash everything.sh",
+        "sandbox run --yes --root . --code code.py",
+        "sandbox run --yes --root . -- bash -c 'seq 400000; seq 400000 >&2'",
+        "sandbox run --yes --root . --diff --keep -- rm f.txt",
+        "KSADK_TOOL_APPROVAL_MODE=off sandbox run --root . --diff -- bash -c 'echo x > f.txt; ln -s x y'",
+    ),
+    "sandbox status": ("tools call sandbox_status", "sandbox status", "sandbox status --probe"),
+    "sandbox list": ("KEEP=1 sandbox list",),
+    "sandbox kill": ("sandbox kill COPY",),
     "approvals list": ("approvals list",),
     "approvals show": ("approvals show WAITING", "approvals deny WAITING --reason no"),
     "approvals log": ("approvals log",),
@@ -140,6 +150,10 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     Path("crlf.txt").write_bytes(b"x\r\n")
     Path("bad.py").write_text("x = (\n")
     Path("card.json").write_text('{"name": "x"}')
+    Path("everything.sh").write_text(
+        "echo evil > ksadk.yaml; sleep 60 & printf '\\377'; exec 3<>/dev/tcp/192.0.2.1/80"
+    )
+    Path("code.py").write_text("print(1)")
     Path("other.txt").write_bytes(b"needle \xff\n" + b"x" * 2000 + b" needle\n")
     command("workspace", "read", "f.txt", "--root", ".")
     ids = {}
@@ -155,11 +169,15 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
             trust("agent", "agentengine.yaml", "0" * 64)
         if words[-1] == "ALLOWING":
             words[-1] = f"{user_file()}:{add_rule({'allow': 'run_code'})[0].line}"
+        if "KEEP=1" in words or "COPY" in words:
+            kept = command("sandbox", "run", "--yes", "--diff", "--keep", "--json", "--", "true").json["kept"]
+            words = [kept[0] if word == "COPY" else word for word in words]
         if words[0] == "BROKEN=1":
             (log := DecisionLog(ToolGateway().store).path).write_bytes(log.read_bytes()[1:])
         if "=" in words[0]:
             monkeypatch.setenv(*words.pop(0).split("="))
-        return command(*words, "--json")
+        options = words.index("--") if "--" in words else len(words)
+        return command(*words[:options], "--json", *words[options:])
 
     return call
 
@@ -206,6 +224,8 @@ def differences(value: Any, table: dict[str, Key], seen: set[str], prefix: str =
 
 @pytest.mark.parametrize("heading", TABLES)
 def test_a_document_has_the_keys_and_types_of_the_page(heading: str, run: Command) -> None:
+    if heading.startswith("sandbox") and (diagnosis := probe().diagnosis):
+        pytest.skip(diagnosis.message)
     seen: set[str] = set()
     for line in SHOWS[heading]:
         done = run(line)
