@@ -33,10 +33,11 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     """Makes a `bwrap` of a shell script, which writes down that it was called, and is the only one there."""
     directory = tmp_path / "bin"
     directory.mkdir()
+    real = shutil.which("bwrap")
 
     def made(script: str) -> Path:
         program = directory / "bwrap"
-        head = f'#!/bin/sh\nREAL={shutil.which("bwrap")}\ncase $1 in --help) exec "$REAL" --help ;; esac\n'
+        head = f'#!/bin/sh\nREAL={real}\ncase $1 in --help) exec "$REAL" --help ;; esac\n'
         program.write_text(f"{head}echo called >> {directory}/calls\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
@@ -254,7 +255,8 @@ def test_every_promise_holds(root: Path) -> None:
 def dropping(flag: str, words: int = 1) -> str:
     """A bwrap that forgets a flag, and what belongs to it."""
     return (
-        f'skip=0 first=1\nfor word; do\n  [ $first = 1 ] && set --\n  first=0\n  [ "$word" = {flag} ] && skip={words}\n'
+        "skip=0 first=1\nfor word; do\n  [ $first = 1 ] && set --\n  first=0\n"
+        f'  [ "$word" = {flag} ] && skip={words}\n'
         '  if [ $skip -gt 0 ]; then skip=$((skip - 1)); else set -- "$@" "$word"; fi\ndone\nexec "$REAL" "$@"'
     )
 
