@@ -7,7 +7,7 @@ _agentengine_table() {
     commands='' options='' values='' arguments=''
     case $1 in
     '')
-        commands='init a2a tools workspace approvals trust config doctor'
+        commands='init a2a tools workspace sandbox approvals trust config doctor'
         options='--env-file --debug --version --help'
         values='--env-file=file'
         ;;
@@ -125,6 +125,28 @@ _agentengine_table() {
         options='--dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
         values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='workspace'
+        ;;
+    'sandbox')
+        commands='run status list kill'
+        options='--help'
+        ;;
+    'sandbox run')
+        options='--code --language --net --timeout --memory --diff --keep --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
+        values='--code=none --language=words:python,json --timeout=none --memory=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none...'
+        ;;
+    'sandbox status')
+        options='--probe --session --root --audit-args --log-all --json --output -o --help'
+        values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        ;;
+    'sandbox list')
+        options='--session --root --audit-args --log-all --json --output -o --help'
+        values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        ;;
+    'sandbox kill')
+        options='--session --root --audit-args --log-all --json --output -o --help'
+        values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
         ;;
     'approvals')
         commands='log verify suggest watch list show approve deny rules'
