@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from e2b_sandboxes import started
+from e2b_server import E2BServer
+from e2b_server.service import KEY
 from recorder import Recorder
 from search_engines import EACH
 
+from ksadk.sandbox.e2b import E2BSession
 from ksadk.workspace.engines import Engine
 from ksadk.workspace.read_state import ReadStates
 
@@ -36,3 +42,17 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine of search; the test is skipped for ripgrep where that is not installed."""
     chosen: Engine = request.param
     return chosen
+
+
+@pytest.fixture
+def e2b(monkeypatch: pytest.MonkeyPatch) -> Iterator[E2BServer]:
+    # The path of a socket is in it, which may only be short.
+    with tempfile.TemporaryDirectory(prefix="e2b-") as directory, E2BServer(Path(directory)) as server:
+        for name, value in {**server.environ, "E2B_API_KEY": KEY}.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def e2b_session(e2b: E2BServer) -> E2BSession:
+    return started()

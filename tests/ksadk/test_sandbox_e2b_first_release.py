@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 FIRST = Path(sys.prefix) / "e2b-2.24.0"
-TESTS = Path(__file__).with_name("test_sandbox_e2b.py")
+TESTS = [Path(__file__).with_name(f"test_sandbox_e2b{part}.py") for part in ("", "_commands")]
 
 
 def test_every_test_of_e2b_passes_with_the_first_release(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_every_test_of_e2b_passes_with_the_first_release(tmp_path: Path) -> None
     found = _python(environ, "-c", "import e2b; print(e2b.__file__)")
     assert found.stdout.startswith(str(FIRST)), found.stdout + found.stderr
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'nested'}"]
-    ran = _python(environ, "-m", "pytest", *options, str(TESTS))
+    ran = _python(environ, "-m", "pytest", *options, *map(str, TESTS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"^[1-9][0-9]* passed in", ran.stdout, re.MULTILINE), ran.stdout
 
@@ -31,5 +31,5 @@ def test_every_test_of_e2b_passes_with_the_first_release(tmp_path: Path) -> None
 def _python(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        env=environ, cwd=TESTS.parents[2], capture_output=True, text=True, check=False, timeout=300,
+        env=environ, cwd=TESTS[0].parents[2], capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
