@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,12 +44,13 @@ class Request:
 class Replay:
     """The server: `answers` has for an operation the bytes of each answer in turn, the last for ever.
 
-    `piece` cuts what it sends into pieces of so many bytes.
+    `piece` cuts what it sends into pieces of so many bytes, and `pause` is the seconds between two.
     """
 
     port: int
     answers: dict[str, list[bytes]]
     piece: int = 0
+    pause: float = 0
     requests: list[Request] = field(default_factory=list)
 
     @property
@@ -74,6 +76,7 @@ class Replay:
             try:
                 for start in range(0, len(data), self.piece or len(data)):
                     connection.sendall(data[start : start + (self.piece or len(data))])
+                    time.sleep(self.pause)
             except OSError:  # the client has heard enough
                 pass
 
@@ -99,7 +102,9 @@ OLD_CARD = "GET /.well-known/agent.json"
 
 
 @contextmanager
-def replaying(answers: dict[str, str | bytes | list[str | bytes]], *, piece: int = 0) -> Iterator[Replay]:
+def replaying(
+    answers: dict[str, str | bytes | list[str | bytes]], *, piece: int = 0, pause: float = 0
+) -> Iterator[Replay]:
     """A server that answers operations with fixtures (by name) or bytes; the card is there unless given."""
     given = {CARD: "card", **answers}
     listed = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
@@ -108,7 +113,7 @@ def replaying(answers: dict[str, str | bytes | list[str | bytes]], *, piece: int
         for key, value in listed.items()
     }
     listener = socket.create_server(("127.0.0.1", 0))
-    replay = Replay(listener.getsockname()[1], as_bytes, piece)
+    replay = Replay(listener.getsockname()[1], as_bytes, piece, pause)
 
     def serve() -> None:
         while True:

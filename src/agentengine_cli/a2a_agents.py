@@ -151,7 +151,7 @@ class Connection:
                 headers["Cookie"] = f"{name}={self._api_key}"
             else:
                 headers[name] = self._api_key
-        return Extras(headers, query, bool(self._bearer or self._api_key))
+        return Extras(headers, query, tuple(filter(None, (self._bearer, self._api_key))))
 
 
 def _place_of_key(remote: RemoteCard) -> tuple[str, str]:
@@ -219,11 +219,13 @@ def refuse_space(space_id: str) -> None:
     )
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine."""
+def run(work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """The result of a coroutine that is given so many seconds in all."""
     import asyncio
 
-    return asyncio.run(work)
+    from ksadk.a2a.client import within
+
+    return asyncio.run(within(seconds, work))
 
 
 def through_gateway(name: str, conduct: Callable[..., Mapping[str, Any]], arguments: dict[str, Any]) -> Any:

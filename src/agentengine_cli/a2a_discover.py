@@ -64,7 +64,7 @@ def discover(
     seconds = seconds_of(timeout)
 
     def conduct(target: str) -> dict[str, Any]:  # noqa: ARG001
-        remote = run(connection.look(seconds))
+        remote = run(connection.look(seconds), seconds)
         signature = _signature(remote, key or [])
         output.show(remote.document, lambda _: _text(remote, signature))
         if output.json_wanted.get():

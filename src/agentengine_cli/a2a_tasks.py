@@ -75,7 +75,7 @@ def status(
             raise timed_out(seconds, last[-1] if last else None) from error
 
     def conduct(target: str, task_id: str) -> dict[str, Any]:
-        return _shown(run(look(task_id)), target)
+        return _shown(run(look(task_id), seconds), target)
 
     state = through_gateway("a2a_status", conduct, {"target": target, "task_id": task_id})["state"]
     if exit_status:
@@ -110,7 +110,7 @@ def cancel(
             return await remote.cancel(task_id)
 
     def conduct(target: str, task_id: str) -> dict[str, Any]:
-        return _shown(run(stop(task_id)), target)
+        return _shown(run(stop(task_id), seconds), target)
 
     through_gateway("a2a_cancel", conduct, {"target": target, "task_id": task_id})
 
@@ -155,10 +155,10 @@ def tasks(
             return page
 
     def conduct(target: str) -> dict[str, Any]:  # noqa: ARG001
-        page = run(listed())
+        page = run(listed(), seconds)
         if not output.json_lines.get():
             output.show(page, _rows)
-        for task in page.get("tasks", []) if output.json_lines.get() else ():
+        for task in page.get("tasks") or [] if output.json_lines.get() else ():
             output.write_json(task)
         return {"ok": True}
 
@@ -177,19 +177,23 @@ def _state(word: str) -> str:
 
 
 def _rows(page: dict[str, Any]) -> str:
-    from agentengine_cli.a2a_text import field
-    from ksadk.a2a.client import state_name_word
+    from a2a.types import ListTasksResponse
+    from google.protobuf.json_format import ParseDict
 
+    from agentengine_cli.a2a_text import field
+    from ksadk.a2a.client import state_word
+
+    listed = ParseDict(page, ListTasksResponse(), ignore_unknown_fields=True)
     lines = []
-    for task in page.get("tasks", []):
+    for task in listed.tasks:
         lines += [
-            field("Task", task["id"]),
-            field("Context", task.get("contextId", "")),
-            field("State", state_name_word(str(task.get("status", {}).get("state", "")))),
+            field("Task", task.id),
+            field("Context", task.context_id),
+            field("State", state_word(task.status.state)),
             "\n",
         ]
-    if page.get("nextPageToken"):
-        lines.append(field("Next", str(page["nextPageToken"])))
+    if listed.next_page_token:
+        lines.append(field("Next", listed.next_page_token))
     return "".join(lines) or "Tasks: none\n"
 
 

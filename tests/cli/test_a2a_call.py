@@ -359,6 +359,33 @@ def test_tasks_are_listed(command: Command) -> None:
         assert json.loads(command("a2a", "tasks", "-a", server.url, "-o", "jsonl").stdout)["id"] == "t-1"
 
 
+LISTS = {
+    "no list": ('{"tasks": 5}', 1), "an object": ('{"tasks": {"a": 1}}', 1), "null": ('{"tasks": null}', 0),
+    "a token that is none": ('{"tasks": [], "nextPageToken": {"a": 1}}', 1), "no id": ('{"tasks": [{}]}', 1),
+    "nulls": ('{"tasks": [{"id": "t", "contextId": null, "status": null}]}', 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("listed", "status"), LISTS.values(), ids=LISTS)
+def test_odd_lists_of_tasks_are_told_in_words(command: Command, listed: str, status: int) -> None:
+    answer = f'HTTP/1.1 200 OK\r\n\r\n{{"jsonrpc":"2.0","result":{listed}}}'.encode()
+    with replaying({"ListTasks": answer}) as server:
+        for form in ("text", "json", "jsonl"):
+            assert command("a2a", "tasks", "-a", server.url, "-o", form).status == status
+
+
+DRIPPING = ["discover {url}", "tasks -a {url}", "status t -a {url}", "cancel t -a {url}", "call {url} hi"]
+
+
+@pytest.mark.parametrize("line", DRIPPING)
+def test_an_agent_that_answers_drop_by_drop_has_so_long_in_all(command: Command, line: str) -> None:
+    answer = b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1000
+    with replaying({CARD: answer}, piece=30, pause=0.1) as server:
+        done = command("a2a", *line.format(url=server.url).split(), "--timeout", "0.5s")
+        assert done.status == 5
+        assert "did not answer within 0.5 s" in done.stderr
+
+
 def test_discover_shows_an_agent_and_its_card_as_it_is(command: Command) -> None:
     with replaying({}) as server:
         shown = command("a2a", "discover", server.url).stdout

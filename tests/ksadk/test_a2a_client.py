@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.types import AgentCard
 from a2a_replay import CARD, OLD_CARD, fixture_bytes, replaying
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ksadk.a2a.client import RemoteAgent, Update, connect, follow, text_message, wait
 from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError, http_error
-from ksadk.a2a.remote_card import problems
+from ksadk.a2a.remote_card import RemoteCard, problems, refuse_in_the_clear
 from ksadk.a2a.sse import EventReader
 from ksadk.a2a.targets import read_target
-from ksadk.a2a.wire import Extras
+from ksadk.a2a.wire import Extras, Interface
 
 OUTPUT = "你好 \u2028🚀"
 TASK_ID = "363422be-b0f9-4692-a24d-278670e7c7f1"
@@ -215,13 +216,56 @@ def test_an_error_inside_a_stream_is_the_agents_error() -> None:
 
 
 def test_credentials_that_are_refused_are_told_from_missing_ones() -> None:
-    extras = Extras(headers={"Authorization": "Bearer s3cret"}, has_credentials=True)
+    extras = Extras(headers={"Authorization": "Bearer s3cret"}, secrets=("s3cret",))
     with replaying({"SendMessage": "401"}) as server:
         with pytest.raises(AgentError) as caught:
             asked(server.url, sent, extras=lambda _: extras)
         assert caught.value.code == "A2ACLI_ERR_AUTH_FAILED"
         assert "s3cret" not in str(caught.value)
         assert caught.value.hint == "The credentials that were sent do not count there."
+
+
+ECHOES = {
+    "500": b"HTTP/1.1 500 Oops\r\n\r\n<p>Authorization: Bearer s3cret",
+    "an error": b'HTTP/1.1 200 OK\r\n\r\n{"jsonrpc":"2.0","error":{"code":-32603,"message":"no s3cret"}}',
+    "a redirect": b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:9/\r\n\r\n",
+    "too much": b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 2000,
+}
+
+
+@pytest.mark.parametrize("answer", ECHOES.values(), ids=ECHOES)
+def test_credentials_are_in_no_error_though_the_agent_repeats_them(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ksadk.a2a.wire.MAX_BODY_BYTES", 1000)
+    extras = Extras({"Authorization": "Bearer s3cret"}, {"key": "s3cret"}, secrets=("s3cret",))
+    with replaying({"SendMessage": answer}) as server, pytest.raises(AgentError) as caught:
+        asked(server.url, sent, extras=lambda _: extras)
+    assert "s3cret" not in caught.value.message
+
+
+def test_credentials_are_not_sent_in_the_clear_for_a_card_that_came_over_https() -> None:
+    remote = RemoteCard({}, AgentCard(), "https://agent.example.com/.well-known/agent-card.json")
+    with pytest.raises(AgentError, match="in the clear"):
+        refuse_in_the_clear(remote, Interface("http://agent.example.com/rpc", "JSONRPC"))
+    for url in ("https://agent.example.com/rpc", "http://127.0.0.1:8081/rpc"):
+        refuse_in_the_clear(remote, Interface(url, "JSONRPC"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_json_does_not_have_is_no_answer(number: str) -> None:
+    answer = f'HTTP/1.1 200 OK\r\n\r\n{{"jsonrpc":"2.0","result":{{"task":{{"id":"t","x":{number}}}}}}}'
+    with replaying({"SendMessage": answer.encode()}) as server:
+        with pytest.raises(AgentError, match="not JSON") as caught:
+            asked(server.url, sent)
+        assert caught.value.code == "InvalidAgentResponseError"
+
+
+@pytest.mark.parametrize("name", ["get_task", "cancel"])
+def test_another_task_than_the_one_asked_for_is_no_answer(name: str) -> None:
+    answers: Any = {"GetTask": "get_task", "CancelTask": "get_task"}
+    with replaying(answers) as server, pytest.raises(AgentError, match="asked was for task 't-9'"):
+        asked(server.url, lambda agent: getattr(agent, name)("t-9"))
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
-from a2a.types import Message, StreamResponse, Task, TaskState
+from a2a.types import ListTasksResponse, Message, StreamResponse, Task, TaskState
 from google.protobuf.json_format import ParseDict, ParseError
 
 from ksadk.a2a.client_errors import (
@@ -21,7 +21,7 @@ from ksadk.a2a.client_errors import (
     InvalidAnswer,
     StreamBroken,
 )
-from ksadk.a2a.remote_card import RemoteCard, choose_interface, fetch_card
+from ksadk.a2a.remote_card import RemoteCard, choose_interface, fetch_card, refuse_in_the_clear
 from ksadk.a2a.targets import Target, read_target
 from ksadk.a2a.wire import (
     CANCEL,
@@ -36,6 +36,8 @@ from ksadk.a2a.wire import (
     Wire,
     http_client,
 )
+
+T = TypeVar("T")
 
 FIRST_POLL = 0.1
 POLL_INTERVAL = 2.0
@@ -52,13 +54,9 @@ Notice = Callable[[str], None]
 def state_word(state: int) -> str:
     """A task's state as people read it: `completed`, `input-required`; `unspecified` where none is known."""
     try:
-        return state_name_word(TaskState.Name(state))
+        name = TaskState.Name(state)
     except ValueError:
         return str(state)
-
-
-def state_name_word(name: str) -> str:
-    """The same of a state's name in JSON, `TASK_STATE_INPUT_REQUIRED`."""
     return name.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
@@ -175,19 +173,19 @@ class RemoteAgent:
         request: dict[str, Any] = {"id": task_id}
         if history is not None:
             request["historyLength"] = history
-        return _task(await self._wire.call(GET_TASK, request))
+        return _task(await self._wire.call(GET_TASK, request), task_id)
 
     async def cancel(self, task_id: str) -> Update:
         """Cancel a task; it is given as it stands then."""
-        return _task(await self._wire.call(CANCEL, {"id": task_id}))
+        return _task(await self._wire.call(CANCEL, {"id": task_id}), task_id)
 
     async def list_tasks(self, **filters: Any) -> dict[str, Any]:
         """A page of tasks, a `ListTasksResponse`: pageSize, pageToken, contextId, status filter it."""
         result = await self._wire.call(LIST_TASKS, {key: value for key, value in filters.items() if value})
         if not isinstance(result, dict):
             raise InvalidAnswer("the agent's list of tasks is no JSON object")
-        for task in result.get("tasks", []):
-            _task(task)
+        if not all(task.id for task in _parsed(result, ListTasksResponse()).tasks):
+            raise InvalidAnswer("the agent's list of tasks holds one that has no id")
         return result
 
 
@@ -217,7 +215,10 @@ async def connect(
         assert using is not None
         card = await fetch_card(using, meant, bearer)
         interface = choose_interface(card, transports)
-        yield RemoteAgent(card, interface, Wire(using, interface, extras(card)))
+        sent = extras(card)
+        if sent.secrets:
+            refuse_in_the_clear(card, interface)
+        yield RemoteAgent(card, interface, Wire(using, interface, sent))
     finally:
         if own is not None:
             await own.aclose()
@@ -234,7 +235,17 @@ def timed_out(seconds: float, last: Update | None) -> AgentError:
     """The error for a wait that was long enough; `last` is what the agent said last."""
     ids = {"task_id": last.task_id, "context_id": last.context_id, "state": last.state} if last else {}
     known = f"; task {last.task_id} is {last.state}, and goes on" if last and last.task_id else ""
-    return AgentError(f"the task did not end within {seconds:g} s{known}", code="A2ACLI_ERR_TIMEOUT", **ids)
+    what = "the task did not end" if last else "the agent did not answer"
+    return AgentError(f"{what} within {seconds:g} s{known}", code="A2ACLI_ERR_TIMEOUT", **ids)
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """The result of work that is given so many seconds in all, however the agent spreads its answer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        raise timed_out(seconds, None) from error
 
 
 def _reached(target: str | Target) -> Target:
@@ -361,11 +372,13 @@ def _update(result: Any) -> Update:
     return update
 
 
-def _task(result: Any) -> Update:
+def _task(result: Any, task_id: str) -> Update:
     if not isinstance(result, dict):
         raise InvalidAnswer(f"the agent's task is no JSON object but {type(result).__name__}")
-    if not _parsed(result, Task()).id:
-        raise InvalidAnswer("the agent's answer is no task: it has no id")
+    given = _parsed(result, Task()).id
+    if given != task_id:
+        said = f"is about task {given!r}" if given else "is no task: it has no id"
+        raise InvalidAnswer(f"the agent's answer {said}; asked was for task {task_id!r}")
     return _update({"task": result})
 
 

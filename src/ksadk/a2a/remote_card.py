@@ -18,7 +18,7 @@ from ksadk.a2a.client_errors import AgentError, CardNotFound, CardUnusable, http
 from ksadk.a2a.json_text import MAX_BYTES
 from ksadk.a2a.targets import Target
 from ksadk.a2a.urls import reach, split_http_url
-from ksadk.a2a.wire import Interface, network, parse_json, read_body
+from ksadk.a2a.wire import Interface, network, parse_json, read_body, without
 
 BINDINGS = ("JSONRPC", "HTTP+JSON")
 """What is spoken here."""
@@ -60,7 +60,8 @@ async def fetch_card(client: httpx.AsyncClient, target: Target, bearer: str = ""
         )
     if not response.is_success:
         raise http_error(
-            response.status_code, response.reason_phrase, body.decode("utf-8", "replace"), target.place,
+            response.status_code, response.reason_phrase,
+            without(filter(None, [bearer]), body).decode("utf-8", "replace"), target.place,
             with_credentials=bool(bearer),
         )  # fmt: skip
     return _card(body, str(response.url))
@@ -125,6 +126,18 @@ def choose_interface(remote: RemoteCard, preferred: Sequence[str] = ()) -> Inter
     return Interface(
         chosen.url, chosen.protocol_binding, chosen.protocol_version or PROTOCOL_VERSION, chosen.tenant
     )
+
+
+def refuse_in_the_clear(card: RemoteCard, interface: Interface) -> None:
+    """Refuse to send a secret where everybody on the way reads it, though the card came over https."""
+    there = urlsplit(interface.url)
+    in_the_clear = there.scheme == "http" and reach(there.hostname or "") != "loopback"
+    if in_the_clear and card.source.startswith("https:"):
+        raise AgentError(
+            f"the card came over https and names {interface.url}, which would get credentials in the clear",
+            code="A2ACLI_ERR_CARD_INVALID",
+            hint="If that is meant, call the agent by a copy of its card in a file.",
+        )
 
 
 def _not_usable(remote: RemoteCard) -> AgentError:

@@ -8,10 +8,11 @@ empty answer.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
+import math
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -63,11 +64,11 @@ class Interface:
 
 @dataclass(frozen=True)
 class Extras:
-    """What goes with every request beside its content."""
+    """What goes with every request beside its content; `secrets` are the credentials in it."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
-    has_credentials: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 NO_EXTRAS = Extras()
@@ -134,10 +135,10 @@ class Wire:
     async def _refuse_failures(self, response: httpx.Response) -> None:
         if response.is_success:
             return
-        body = await read_body(response, _BODY_OF_REFUSAL, cut=True)
+        body = without(self._extras.secrets, await read_body(response, _BODY_OF_REFUSAL, cut=True))
         if response.has_redirect_location:
             raise AgentError(
-                f"{response.url} sends to {response.headers['location']} instead of answering",
+                f"{_address(response)} sends to {response.headers['location']} instead of answering",
                 hint="The card's interface must be the address that answers.",
                 a2a_code=response.status_code,
             )
@@ -145,8 +146,8 @@ class Wire:
             response.status_code,
             response.reason_phrase,
             body.decode("utf-8", "replace"),
-            str(response.url.copy_with(query=None)),
-            with_credentials=self._extras.has_credentials,
+            _address(response),
+            with_credentials=bool(self._extras.secrets),
         )
         if refused.kind == "authentication":
             raise refused
@@ -170,6 +171,8 @@ class Wire:
 
     def _result(self, body: bytes) -> Any:
         said = parse_json(body)
+        if isinstance(said, dict) and said.get("error"):
+            said = parse_json(without(self._extras.secrets, body))
         error = self._error(said)
         if error is not None:
             raise error
@@ -183,9 +186,25 @@ class Wire:
 def parse_json(body: bytes) -> Any:
     """The JSON value of an answer."""
     try:
-        return json.loads(body)
+        return json.loads(body, parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError) as error:
         raise InvalidAnswer(f"the agent's answer is not JSON: {_start(body) or 'it is empty'}") from error
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"JSON has no number {text}")
+
+
+def without(secrets: Iterable[str], body: bytes) -> bytes:
+    """A body in which no credential can be read that was sent, and that the other side repeats."""
+    for secret in secrets:
+        body = body.replace(secret.encode(), b"***")
+    return body
 
 
 async def read_body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
@@ -198,7 +217,7 @@ async def read_body(response: httpx.Response, limit: int, *, cut: bool = False) 
         if size > limit:
             if cut:
                 break
-            raise InvalidAnswer(f"{response.url} answered more than {limit:,} bytes")
+            raise InvalidAnswer(f"{_address(response)} answered more than {limit:,} bytes")
     return b"".join(parts)[:limit]
 
 
@@ -249,6 +268,11 @@ def _as_query(request: Mapping[str, Any], operation: Operation) -> dict[str, str
         for key, value in request.items()
         if key not in in_path
     }
+
+
+def _address(response: httpx.Response) -> str:
+    """Where a response is from, without the query, in which an API key may be."""
+    return str(response.url.copy_with(query=None))
 
 
 def _start(body: bytes | str) -> str:

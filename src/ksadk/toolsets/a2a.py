@@ -10,6 +10,7 @@ from ksadk.tools.registry import Target, builtin
 T = TypeVar("T")
 
 LONGEST_WAIT = 3600
+_LONGEST_LOOK = 60
 
 
 def _targets(arguments: Mapping[str, Any]) -> dict[str, Target]:
@@ -36,9 +37,10 @@ def a2a_discover(target: str) -> dict[str, Any]:
 
     target: the agent's base URL, HOST:PORT, or the URL of its card.
     """
+    from ksadk.a2a.client import within
     from ksadk.a2a.remote_card import described
 
-    return {"ok": True, **described(_run(_card_of(target)))}
+    return {"ok": True, **described(_run(within(_LONGEST_LOOK, _card_of(target))))}
 
 
 @builtin(
@@ -72,7 +74,9 @@ def a2a_status(target: str, task_id: str) -> dict[str, Any]:
 
     target: the agent's base URL, HOST:PORT, or the URL of its card.
     """
-    return _run(_stands(target, task_id))
+    from ksadk.a2a.client import within
+
+    return _run(within(_LONGEST_LOOK, _stands(target, task_id)))
 
 
 @builtin(
@@ -84,7 +88,9 @@ def a2a_cancel(target: str, task_id: str) -> dict[str, Any]:
 
     target: the agent's base URL, HOST:PORT, or the URL of its card.
     """
-    return _run(_canceled(target, task_id))
+    from ksadk.a2a.client import within
+
+    return _run(within(_LONGEST_LOOK, _canceled(target, task_id)))
 
 
 def _address(target: str) -> Any:
