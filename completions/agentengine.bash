@@ -132,7 +132,7 @@ _agentengine_table() {
         ;;
     'sandbox run')
         options='--code --language --net --timeout --memory --diff --keep --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--code=none --language=words:python,json --timeout=none --memory=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--code=file --language=words:python,javascript,bash --timeout=none --memory=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none...'
         ;;
     'sandbox status')
@@ -146,7 +146,7 @@ _agentengine_table() {
     'sandbox kill')
         options='--session --root --audit-args --log-all --json --output -o --help'
         values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
-        arguments='none'
+        arguments='sandboxes'
         ;;
     'approvals')
         commands='log verify suggest watch list show approve deny rules'

@@ -100,6 +100,14 @@ def _requests(project: str | None) -> Names:
         yield request_id, f"{tool_name}, {state}"
 
 
+def sandboxes(_words: list[str]) -> Names:
+    """The sandboxes that can be ended."""
+    from ksadk.sandbox.records import recorded
+
+    for facts, _ in recorded():
+        yield facts.sandbox_id, facts.workspace
+
+
 LIVE: dict[str, Callable[[list[str]], Names]] = {
     "tools": tools,
     "groups": groups,
@@ -108,5 +116,6 @@ LIVE: dict[str, Callable[[list[str]], Names]] = {
     "arguments": arguments,
     "requests": requests,
     "approved": approved,
+    "sandboxes": sandboxes,
 }
 """The kinds of names that are asked for."""

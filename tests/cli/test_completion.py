@@ -12,6 +12,7 @@ import pytest
 from support import Run
 
 from agentengine_cli.completion import LIVE
+from ksadk.sandbox.records import Facts, Record
 from ksadk.tools.registry import builtin_tools
 from ksadk.toolsets.selection import FURTHER_GROUPS, GROUPS, PROFILES, load_builtin_tools
 
@@ -88,6 +89,7 @@ def test_a_bad_setting_or_home_is_silent(agentengine: Run) -> None:
 @pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
 def test_an_answer_starts_nothing_and_reads_no_project(question: list[str], agentengine: Run) -> None:
     agentengine("workspace", "write", "a.txt", "--content", "x", "--root", ".")  # so that there is a store
+    Record.make(Facts("copy-1", "copy", "w", 0.0)).release()
     for name in ("agentengine.yaml", "ksadk.yaml", "agent.py", "main.py", "typer.py", "ksadk.py", ".env"):
         Path(name).write_text("this is read by nothing (\n")
     done = subprocess.run(

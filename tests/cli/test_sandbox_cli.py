@@ -228,13 +228,14 @@ def test_a_command_that_changes_nothing_says_so(command: Command) -> None:
     assert (done.stdout, done.stderr) == ("one\ntwo\n", "nothing was changed\n")
 
 
-def test_a_copy_can_be_kept_listed_and_ended(command: Command) -> None:
+def test_a_copy_can_be_kept_listed_and_ended(command: Command, agentengine: Callable[..., Any]) -> None:
     done = sandboxed(command, "--yes", "--diff", "--keep", "--json", "--", *MAKE)
     [copy] = done.json["kept"]
     [item] = command("sandbox", "list", "--json").json["sandboxes"]
     assert (item["sandbox_id"], item["state"], item["workspace"]) == (copy, "kept", str(Path.cwd()))
     assert Path(item["directory"], "n.txt").read_text() == "new\n"
     assert copy in command("sandbox", "list").stdout
+    assert agentengine("--complete", "sandboxes").stdout == f"{copy}\t{Path.cwd()}\n"
     assert command("sandbox", "kill", copy).status == 0
     assert not Path(item["directory"]).exists()
     assert command("sandbox", "list").stdout == "There is no sandbox.\n"

@@ -93,7 +93,7 @@ def _settings(trial: Trial) -> str:
 
 
 def _read(trial: Trial) -> str:
-    places = f"{trial.outside}/secret {Path.home()}/.ssh /root/.ssh /home /run /etc/shadow /etc/ssl/private"
+    places = f"{trial.outside}/secret {Path.home()}/.ssh /root /home /run /etc/shadow /etc/ssl/private"
     return _listed("read: ", trial.words(f'for place in {places}; do [ -e "$place" ] && echo "$place"; done'))
 
 
