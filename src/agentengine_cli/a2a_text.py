@@ -34,6 +34,7 @@ class StreamText:
     def show(self, update: Update) -> None:
         """Print one thing; after the last, the ids and what to type next."""
         if update.kind == "artifact_update":
+            self._state = "working"  # which whoever says something is
             write_utf8("".join(self._artifact(update)))
             return
         if update.ends:

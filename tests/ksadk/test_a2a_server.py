@@ -218,9 +218,11 @@ def test_a_chunk_leaves_at_once_and_not_with_the_next() -> None:
         assert "'text': 'AB'" in str(list(stream))
 
 
-def test_a_stream_says_that_the_task_is_at_work_before_the_answer_begins(served: Served) -> None:
-    kinds = [next(iter(event)) for event in served.stream("turns")]
-    assert kinds == ["task", "statusUpdate", *["artifactUpdate"] * 8, "statusUpdate"]
+def test_a_stream_says_that_the_task_is_at_work_right_behind_the_first_chunk(served: Served) -> None:
+    events = list(served.stream("turns"))
+    kinds = [next(iter(event)) for event in events]
+    assert kinds == ["task", "artifactUpdate", "statusUpdate", *["artifactUpdate"] * 7, "statusUpdate"]
+    assert events[2]["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING"
 
 
 def test_every_kind_of_part_reaches_the_agent() -> None:

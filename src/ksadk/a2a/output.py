@@ -43,8 +43,8 @@ TERMINAL = frozenset(
 )
 
 STREAMED = "ksadk.streamed"
-"""In a call context's `state` where the caller sees each event: then a task is WORKING before its agent has
-said anything."""
+"""In a call context's `state` where the caller sees each event: then a task is WORKING with the first thing
+that its agent says, and right behind it, since that is what the caller waits for."""
 
 WORKING_AFTER = 0.05
 """Seconds after which any other task that has only begun is WORKING, and what it has said so far is told.
@@ -267,8 +267,6 @@ class Output:
     async def _update(self, artifact: pb.Artifact, *, append: bool, last: bool) -> None:
         if self.ended:
             return
-        if self._streamed:
-            await self.work()
         await self._queue.enqueue_event(
             pb.TaskArtifactUpdateEvent(
                 task_id=self._task_id,
@@ -278,6 +276,8 @@ class Output:
                 last_chunk=last,
             )
         )
+        if self._streamed:
+            await self.work()
 
     def _new_id(self, kind: str) -> str:
         number = 1
