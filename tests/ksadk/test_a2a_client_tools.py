@@ -49,7 +49,7 @@ def test_an_agent_that_answers_drop_by_drop_keeps_no_model_waiting(
 ) -> None:
     monkeypatch.setattr("ksadk.toolsets.a2a._LONGEST_LOOK", 0.3)
     with replaying({CARD: b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1000}, piece=30, pause=0.1) as server:
-        assert use(server.url)["error_type"] == "A2ACLI_ERR_TIMEOUT"
+        assert use(server.url, *more)["error_type"] == "A2ACLI_ERR_TIMEOUT"
 
 
 def test_a_question_comes_with_the_task_to_answer() -> None:
