@@ -21,7 +21,7 @@ from ksadk.sandbox.local_process import LocalProcessSandboxBackend
 from ksadk.sandbox.mounts import layout
 from ksadk.sandbox.probe import probe
 
-START_PAIRS = 41
+START_PAIRS = 61
 READ_PAIRS = 21
 START_LIMIT = 1.3
 READ_LIMIT = 1.0

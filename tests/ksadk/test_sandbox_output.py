@@ -8,10 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ksadk.sandbox.output import Kept, Reader, decode
+from ksadk.sandbox.passing import Passing
 
 HEAD, TAIL = 16, 8
 
@@ -122,6 +123,31 @@ def test_a_reader_stops_though_the_pipe_stays_open() -> None:
     assert store.data() == b"some"
     reader.finish(10)
     os.close(into)
+
+
+@given(st.lists(st.sampled_from([1, 7, 4096, 5000, 65_536]), min_size=1, max_size=40), st.integers(1, 300))
+@settings(max_examples=30)
+def test_what_passes_through_a_pipe_is_kept_as_if_it_had_been_read(sizes: list[int], times: int) -> None:
+    store = Kept(HEAD, 100_000)
+    store.space()[:HEAD] = b"x" * HEAD
+    store.took(HEAD)
+    out, into = os.pipe()
+    passing, latest, total = Passing(store), b"", 0
+    for number in range(times):
+        size = sizes[number % len(sizes)]
+        piece = bytes([number % 251]) * size
+        os.write(into, piece)
+        taken = 0
+        while taken < size:
+            taken += passing.take(out)
+        latest, total = (latest + piece)[-100_000:], total + size
+    os.close(into)
+    assert passing.take(out) == 0
+    passing.close()
+    os.close(out)
+    assert store.size == HEAD + total
+    assert store.data() == b"x" * HEAD + latest
+    store.close()
 
 
 def test_an_empty_store_takes_no_memory_to_speak_of() -> None:

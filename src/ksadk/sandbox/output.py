@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import array
 import codecs
-import fcntl
 import mmap
 import os
 import select
-import termios
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from ksadk.sandbox.passing import Passing, can_pass, enlarge
 
 HEAD_BYTES = 1024 * 1024
 TAIL_BYTES = 256 * 1024
@@ -143,10 +142,11 @@ class Reader:
         self._at_limit = at_limit
         self._taken = 0
         self._finished = False
-        self._nowhere: int | None = None
+        self._passing: dict[int, Passing] = {}
+        self._can_pass = can_pass()
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         for pipe in pipes:
-            _enlarge(pipe)
+            enlarge(pipe, _PIPE_BYTES)
         self._thread = threading.Thread(target=self._run, name="ksadk-output", daemon=True)
         self._thread.start()
 
@@ -161,33 +161,31 @@ class Reader:
         os.close(self._wake)
 
     def _run(self) -> None:
-        if not hasattr(os, "splice"):
-            return self._read()
-        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            return self._read()
-        finally:
-            os.close(self._nowhere)
-
-    def _read(self) -> None:
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         for pipe in self._pipes:
             poll.register(pipe, select.POLLIN)
-        while self._pipes:
-            for pipe, _ in poll.poll():
-                if pipe == self._wake:
-                    return
-                if not self._take(pipe):
-                    poll.unregister(pipe)
-                    del self._pipes[pipe]
+        try:
+            while self._pipes:
+                for pipe, _ in poll.poll():
+                    if pipe == self._wake:
+                        return
+                    if not self._take(pipe):
+                        poll.unregister(pipe)
+                        del self._pipes[pipe]
+        finally:
+            for passing in self._passing.values():
+                passing.close()
 
     def _take(self, pipe: int) -> bool:
         kept = self._pipes[pipe]
         if self.exceeded:
             return bool(os.read(pipe, _PIPE_BYTES))
-        count = self._skip(pipe, kept) if kept.full else 0
-        if not count:
+        if kept.full and self._can_pass:
+            if pipe not in self._passing:
+                self._passing[pipe] = Passing(kept)
+            count = self._passing[pipe].take(pipe)
+        else:
             count = os.readv(pipe, [kept.space()])
             kept.took(count)
         self._taken += count
@@ -195,31 +193,3 @@ class Reader:
             self.exceeded = True
             self._at_limit()
         return count > 0
-
-    def _skip(self, pipe: int, kept: Kept) -> int:
-        """Drop what comes before the last bytes in a pipe, without copying it; 0 where there is no more."""
-        if self._nowhere is None:
-            return 0
-        surplus = _waiting(pipe) - kept.tail
-        if surplus <= 0:
-            return 0
-        count = os.splice(pipe, self._nowhere, surplus)
-        kept.skipped(count)
-        return count
-
-
-def _waiting(pipe: int) -> int:
-    """How many bytes are in a pipe."""
-    count = array.array("i", [0])
-    fcntl.ioctl(pipe, termios.FIONREAD, count)
-    return count[0]
-
-
-def _enlarge(pipe: int) -> None:
-    """Let a pipe hold more, so that writer and reader take turns less often; where the system lets us."""
-    size: int | None = getattr(fcntl, "F_SETPIPE_SZ", None)
-    if size is not None:
-        try:
-            fcntl.fcntl(pipe, size, _PIPE_BYTES)
-        except OSError:
-            pass  # as large as it was
