@@ -41,11 +41,9 @@ def test_a_call_inside_a_running_loop_works_too() -> None:
         assert asyncio.run(run(server.url))["text"] == "Direct message response 你好 🚀"
 
 
-@pytest.mark.parametrize(
-    "use", [a2a_discover, lambda at: a2a_status(at, "t"), lambda at: a2a_cancel(at, "t")]
-)
+@pytest.mark.parametrize(("use", "more"), [(a2a_discover, ()), (a2a_status, ("t",)), (a2a_cancel, ("t",))])
 def test_an_agent_that_answers_drop_by_drop_keeps_no_model_waiting(
-    use: Any, monkeypatch: pytest.MonkeyPatch
+    use: Any, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ksadk.toolsets.a2a._LONGEST_LOOK", 0.3)
     with replaying({CARD: b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1000}, piece=30, pause=0.1) as server:
