@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from e2b_server import E2BServer
+from e2b_server.service import KEY
 
 from ksadk.sandbox import records
 from ksadk.sandbox.probe import probe
@@ -239,6 +242,25 @@ def test_a_copy_can_be_kept_listed_and_ended(command: Command, agentengine: Call
     assert command("sandbox", "kill", copy).status == 0
     assert not Path(item["directory"]).exists()
     assert command("sandbox", "list").stdout == "There is no sandbox.\n"
+
+
+def test_a_sandbox_of_e2b_can_be_kept_and_ended_later(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_SANDBOX_TEMPLATE_ID", "base")
+    with tempfile.TemporaryDirectory(prefix="e2b-") as directory, E2BServer(Path(directory)) as server:
+        for name, value in {**server.environ, "E2B_API_KEY": KEY}.items():
+            monkeypatch.setenv(name, value)
+        done = sandboxed(command, "--yes", "--", "cat", "f.txt")
+        assert (done.status, done.stdout) == (0, "one\ntwo\n")
+        assert server.sandboxes == {}
+        done = sandboxed(command, "--yes", "--keep", "--json", "--", "false")
+        [kept] = done.json["kept"]
+        assert (done.status, list(server.sandboxes)) == (1, [kept])
+        [item] = command("sandbox", "list", "--json").json["sandboxes"]
+        assert (item["sandbox_id"], item["state"], item["backend"]) == (kept, "kept", "e2b")
+        assert command("sandbox", "kill", kept).status == 0
+        assert (server.sandboxes, list(records.recorded())) == ({}, [])
 
 
 def test_where_there_is_nothing_to_keep_it_is_said(command: Command) -> None:

@@ -10,6 +10,9 @@ import os
 import secrets
 import stat
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +33,8 @@ PROTECTED_PATHS = (
 _GIT = ".git"
 _PRIVATE = ".agentengine"
 """Not compared by what is in it: a sandbox has no such directory, so it is enough that it is the same one."""
+_CHECKING = threading.Lock()
+"""Commands of one workspace may end at once: what one puts back, another must not move out."""
 _MAX_BYTES = 16 * 1024 * 1024
 """Of everything at these places together."""
 
@@ -71,8 +76,9 @@ class ProtectedPlaces:
     def __init__(self, root: Path, aside: Path) -> None:
         self._root = root
         self._aside = aside
-        self._git = _items(root / _GIT, within=False)
-        self._before = {path: self._items(path) for path in _watched(root)}
+        with _told(root):
+            self._git = _items(root / _GIT, within=False)
+            self._before = {path: self._items(path) for path in _watched(root)}
         size = sum(len(item.content) for items in self._before.values() for item in items.values())
         if size > _MAX_BYTES:
             raise SandboxError(
@@ -81,7 +87,12 @@ class ProtectedPlaces:
             )
 
     def check(self) -> list[Removed]:
-        """Put everything back as it was; returns what had been changed."""
+        """Put everything back as it was; returns what had been changed. Raises `protected_path_changed`
+        where that cannot be done."""
+        with _CHECKING, _told(self._root):
+            return self._check()
+
+    def _check(self) -> list[Removed]:
         removed = []
         _open_up(self._root / _GIT)
         git = _items(self._root / _GIT, within=False)
@@ -106,6 +117,19 @@ class ProtectedPlaces:
         if path != _PRIVATE:
             _restore(place, before)
         return Removed(path, "changed" if before and now else "new" if now else "deleted", moved_to)
+
+
+@contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """What the system does not let be done at protected places is told as what it is."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(
+            f"the protected places of {root} cannot be kept as they are: {error.filename}: {error.strerror}",
+            code="protected_path_changed",
+            hint=f"Look at {', '.join(PROTECTED_PATHS)} before anything else runs there.",
+        ) from error
 
 
 def _watched(root: Path) -> list[str]:
@@ -173,7 +197,7 @@ def _move(place: Path, target: str) -> None:
         done = subprocess.run(
             ["mv", "--", str(place), target], stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
-        if done.returncode:
+        if done.returncode and os.path.lexists(place):  # else another program has moved it in this moment
             why = done.stderr.decode(errors="replace").strip()
             raise SandboxError(
                 f"{place} was changed in a sandbox, and cannot be moved out of the workspace: {why}",
