@@ -155,7 +155,7 @@ def serve(
         again.enter(python, sys.argv[1:])
     from ksadk.a2a.callers import BearerFile, trusted_networks
     from ksadk.a2a.card import check_base_url
-    from ksadk.a2a.listening import is_wildcard, listen
+    from ksadk.a2a.listening import Loop, is_wildcard, listen
 
     if url is not None:
         check_base_url(url)
@@ -185,7 +185,10 @@ def serve(
             from ksadk.runtime_context import project_scope
 
             scopes.enter_context(project_scope(path.resolve()))
-        asyncio.run(_serve(chosen, listening, host, options, _dsn(task_store_dsn), durability, approve_here))
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(
+                _serve(chosen, listening, host, options, _dsn(task_store_dsn), durability, approve_here)
+            )
 
 
 def _unknown_approvers() -> KsadkError:

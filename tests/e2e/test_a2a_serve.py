@@ -20,7 +20,11 @@ from agentengine_cli.serve_again import installed_from
 
 AGENT = """
 import asyncio
+import sys
 from ksadk.a2a.runners.asking import ask_async
+
+async def leave():
+    sys.exit("no such model")
 
 async def root_agent(text: str):
     if text == "raise":
@@ -29,6 +33,8 @@ async def root_agent(text: str):
         answer = await ask_async("which city?")
         yield f"It is {answer}"
         return
+    if text == "exit":
+        await asyncio.create_task(leave())
     if text.startswith("slow"):
         yield "begun"
         await asyncio.sleep(float(text.split()[1]))
@@ -197,6 +203,18 @@ def test_an_agent_s_exception_is_in_the_log_as_json_and_not_in_the_answer(
         assert "s3cret" not in str(send(it, "raise"))
         [line] = [json.loads(line) for line in it.said().splitlines() if "s3cret" in line]
         assert line["level"] == "error" and 'raise RuntimeError("s3cret' in line["traceback"]
+
+
+def test_an_agent_that_exits_in_a_task_of_its_own_ends_its_task_and_not_the_server(
+    project: Path, tmp_path: Path
+) -> None:
+    with serving(str(project), log=tmp_path / "log") as it:
+        waits = send(it, "ask")
+        assert send(it, "exit")["status"]["state"] == "TASK_STATE_FAILED"
+        assert send(it, "hi")["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert send(it, "Oslo", taskId=waits["id"])["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert "SystemExit: no such model" in it.said()
+        assert it.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -15,6 +16,8 @@ import uvicorn
 from ksadk.a2a.server import A2AServer
 from ksadk.a2a.urls import reach
 from ksadk.errors import KsadkError
+
+log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 _BACKLOG = 2048
@@ -62,6 +65,26 @@ def own_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop that a task which calls `sys.exit` does not end while `goes_on` is set: frameworks run
+    agents' code in tasks of their own, and the exit of one is no reason to stop serving all."""
+
+    goes_on = False
+
+    def run_forever(self) -> None:
+        """See `asyncio.AbstractEventLoop`."""
+        while True:
+            try:
+                return super().run_forever()
+            except (
+                SystemExit,
+                KeyboardInterrupt,
+            ) as error:  # none of a terminal's, whose signals are handled
+                if not self.goes_on:
+                    raise
+                log.error("an agent raised %s; the server goes on", type(error).__name__, exc_info=True)
+
+
 async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called once requests are answered.
 
@@ -95,6 +118,7 @@ async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[],
         _collect_less()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop)
+        _go_on(loop, True)
         serving = loop.create_task(http.serve(sockets=[listening]))
         while not http.started and not serving.done():
             await asyncio.sleep(0.005)
@@ -102,9 +126,15 @@ async def serve(server: A2AServer, listening: socket.socket, ready: Callable[[],
             ready()
         await serving
     finally:
+        _go_on(loop, False)
         await asyncio.gather(*ending)
         await server.drain(0)
         await server.aclose()
+
+
+def _go_on(loop: asyncio.AbstractEventLoop, goes_on: bool) -> None:
+    if isinstance(loop, Loop):
+        loop.goes_on = goes_on
 
 
 class _HTTPServer(uvicorn.Server):
