@@ -81,7 +81,7 @@ def bare(bubblewrap: isolated.Bubblewrap, place: isolated.Place) -> None:
         argv = [
             "prlimit", f"--data={limits.memory_bytes}", f"--cpu={cpu_seconds(TIMEOUT)}",
             f"--nproc={limits.processes}", f"--fsize={limits.file_bytes}", "--core=0",
-            *isolated.arguments(bubblewrap, place, seen, data, filters), "/bin/bash", "-c", "true",
+            *isolated.arguments(bubblewrap, seen, data, filters, net=False), "/bin/bash", "-c", "true",
         ]  # fmt: skip
         subprocess.run(
             ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *argv], pass_fds=[*data.values(), *filters],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,17 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.chdir(work)
+
+
+@pytest.fixture
+def only_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the programs that sandboxes are made with there is none but bwrap."""
+    directory = tmp_path / "only"
+    directory.mkdir()
+    program = shutil.which("bwrap")
+    if program is not None:
+        (directory / "bwrap").symlink_to(program)
+    monkeypatch.setenv("PATH", str(directory))
 
 
 @pytest.fixture

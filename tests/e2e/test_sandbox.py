@@ -50,7 +50,7 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def test_a_command_is_nobody_sees_nothing_and_reaches_nothing(
-    agentengine: Run, listener: tuple[int, list[bytes]]
+    agentengine: Run, listener: tuple[int, list[bytes]], only_bwrap: None
 ) -> None:
     port, came = listener
     line = f"id -u; hostname; ls /root; exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3"
@@ -111,7 +111,7 @@ def test_a_bwrap_that_apparmor_stops_is_told_with_what_to_do(agentengine: Run, t
     assert not Path("made").exists()
 
 
-def test_the_prompt_shows_what_each_part_does_and_runs_on_yes(terminal: Spawn) -> None:
+def test_the_prompt_shows_what_each_part_does_and_runs_on_yes(terminal: Spawn, only_bwrap: None) -> None:
     Path("f.txt").write_text("one\n")
     child = terminal("sandbox", "run", "--root", ".", "--net", "--", "bash", "-c", "cat f.txt && touch made")
     child.expect(QUESTION)

@@ -126,7 +126,7 @@ def test_other_processes_are_not_seen(root: Path) -> None:
     assert set(result.stdout.split()) <= {"bwrap", "sh", "bash", "cat", "sort", "uniq"}
 
 
-def test_there_is_no_network_and_the_result_says_so(root: Path) -> None:
+def test_there_is_no_network_and_the_result_says_so(root: Path, only_bwrap: None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert run(root, f"exec 3<>/dev/tcp/127.0.0.1/{port}").exit_code != 0

@@ -25,7 +25,8 @@ from ksadk.sandbox.base import (
 from ksadk.sandbox.denials import Facts, denials
 from ksadk.sandbox.environment import allowed, for_command
 from ksadk.sandbox.limits import Cgroup, Limits, cpu_seconds, process_limit
-from ksadk.sandbox.mounts import HOME, Layout, layout
+from ksadk.sandbox.mounts import HOME, NO_RESOLVER, Layout, layout
+from ksadk.sandbox.network import own_network
 from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES
 from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Ended, Running, Why
 from ksadk.settings import Settings
@@ -153,9 +154,10 @@ def run(
     keep: how many of the first and last bytes of each stream are kept.
     """
     deadline = time.monotonic() + timeout
+    own = own_network() if place.net else None
     seen = layout(
-        place.root, place.limits, net=place.net, hidden=place.hidden, files=files or {},
-        original=place.original,
+        place.root, place.limits, net=place.net and own is None, hidden=place.hidden, files=files or {},
+        original=place.original, resolver=own.resolver if own else NO_RESOLVER,
     )  # fmt: skip
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
@@ -166,7 +168,7 @@ def run(
             stack.callback(group.drop)
         running = stack.enter_context(Running(
             [
-                *arguments(bubblewrap, place, seen, data, filters),
+                *arguments(bubblewrap, seen, data, filters, net=place.net and own is None),
                 *_first(seen, place.limits, timeout, cwd), "/bin/bash", "-c", command,
             ],
             environment(seen, env), _finish, stdin=theirs.fileno(), pass_fds=[*data.values(), *filters],
@@ -178,8 +180,11 @@ def run(
             _join_early(running, group)
         _await_ready(running, ours, min(deadline, time.monotonic() + SETUP_SECONDS))
         with _namespace(running) as (init, ends):
-            if group is not None and not group.holds(processes.children(init)):
+            inside = processes.children(init)
+            if group is not None and not group.holds(inside):
                 group = None
+            if own is not None:
+                stack.enter_context(own.attached(inside[0]))
             ours.sendall(b"go\n")
             ended = running.wait(deadline)
             ends()
@@ -192,13 +197,13 @@ def run(
 
 
 def arguments(
-    bubblewrap: Bubblewrap, place: Place, seen: Layout, data: Mapping[str, int], filters: Sequence[int]
+    bubblewrap: Bubblewrap, seen: Layout, data: Mapping[str, int], filters: Sequence[int], *, net: bool
 ) -> list[str]:
     """bwrap and its flags, up to the command."""
     return [
         bubblewrap.program, *FLAGS,
         *(["--disable-userns"] if bubblewrap.disable_userns else []),
-        *([] if place.net else ["--unshare-net"]),
+        *([] if net else ["--unshare-net"]),
         *(str(data[word]) if word in data else word for word in seen.arguments),
         *(word for filter in filters for word in ("--seccomp", str(filter))),
         "--chdir", "/", "--",

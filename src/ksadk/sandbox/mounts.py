@@ -62,6 +62,7 @@ def layout(
     hidden: Sequence[Path] = (),
     files: Mapping[str, bytes],
     original: Path | None = None,
+    resolver: str = NO_RESOLVER,
 ) -> Layout:
     """The mounts for a workspace `root`, a path without links.
 
@@ -69,11 +70,12 @@ def layout(
         are left alone, since a mount would make them.
     files: what is put below /tmp.
     original: what the workspace is a copy of; programs are installed for that path.
+    net: whether the network is this machine's; else names are looked up as `resolver` says.
     """
     python = find_python(original or root)
     data = {"{passwd}": _PASSWD.encode(), "{group}": _GROUP.encode()}
     if not net:
-        data["{resolver}"] = NO_RESOLVER.encode()
+        data["{resolver}"] = resolver.encode()
     protected = (root / name for name in PROTECTED_PATHS if name != STATE_DIR)
     kept = sorted({place for path in protected if (place := _place(root, path)) is not None})
     denied = list(_denied(root, hidden))
