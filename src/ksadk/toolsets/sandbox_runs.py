@@ -92,7 +92,9 @@ class Where:
         """What a person should know beside that."""
         found = []
         if self.choices.net and self.backend == "bubblewrap":
-            found.append(("network", "this machine's own: whatever it reaches, the command reaches"))
+            from ksadk.sandbox.network import network_words
+
+            found.append(("network", network_words()))
         if self.choices.memory_bytes is not None:
             found.append(("memory", f"{self.choices.memory_bytes:,} bytes for each process"))
         if self.choices.on_copy:
