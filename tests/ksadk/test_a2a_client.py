@@ -14,7 +14,7 @@ from a2a_replay import CARD, OLD_CARD, fixture_bytes, replaying
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ksadk.a2a.client import RemoteAgent, Update, connect, follow, text_message, wait
+from ksadk.a2a.client import Outgoing, RemoteAgent, Update, connect, follow, text_message, wait
 from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError, http_error
 from ksadk.a2a.remote_card import RemoteCard, problems, refuse_in_the_clear
 from ksadk.a2a.sse import EventReader
@@ -250,6 +250,13 @@ def test_credentials_are_not_sent_in_the_clear_for_a_card_that_came_over_https()
         refuse_in_the_clear(remote, Interface("http://agent.example.com/rpc", "JSONRPC"))
     for url in ("https://agent.example.com/rpc", "http://127.0.0.1:8081/rpc"):
         refuse_in_the_clear(remote, Interface(url, "JSONRPC"))
+
+
+@pytest.mark.parametrize("part", [{"text": "a\udcffb"}, {"data": float("inf")}], ids=["bytes", "infinite"])
+def test_what_no_request_can_hold_is_a_usage_error(part: Any) -> None:
+    with replaying({}) as server, pytest.raises(AgentError, match="what is to be sent is not") as caught:
+        asked(server.url, lambda agent: agent.send(Outgoing([part]), wait=True))
+    assert caught.value.code == "A2ACLI_ERR_USAGE"
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])

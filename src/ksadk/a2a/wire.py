@@ -125,12 +125,17 @@ class Wire:
             url = url.rstrip("/") + tenant + path
             if verb == "GET":
                 query, body = _as_query(request, operation) | query, None
-        return self._client.build_request(
-            verb,
-            httpx.URL(url).copy_merge_params(query),
-            json=body,
-            headers={VERSION_HEADER: PROTOCOL_VERSION, **self._extras.headers},
-        )
+        try:
+            return self._client.build_request(
+                verb,
+                httpx.URL(url).copy_merge_params(query),
+                json=body,
+                headers={VERSION_HEADER: PROTOCOL_VERSION, **self._extras.headers},
+            )
+        except UnicodeEncodeError as error:  # stray bytes of a command line, or half of a surrogate pair
+            raise AgentError("what is to be sent is not UTF-8", code="A2ACLI_ERR_USAGE") from error
+        except ValueError as error:
+            raise AgentError(f"what is to be sent is not JSON: {error}", code="A2ACLI_ERR_USAGE") from error
 
     async def _refuse_failures(self, response: httpx.Response) -> None:
         if response.is_success:
