@@ -283,7 +283,7 @@ class Naive(Trial):
 
     def run(self, line: str, timeout: float = 20.0) -> SandboxCommandResult:
         session = LocalProcessSandboxBackend(self.root).create_session(session_id="t")
-        return session.run_command(line, timeout=timeout)
+        return session.run_command(line.replace("python ", "python3 "), timeout=timeout)
 
 
 @pytest.mark.parametrize(
