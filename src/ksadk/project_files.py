@@ -7,8 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ksadk.errors import KsadkError
+from ksadk.sessions import STATE_DIR
 
 CONFIG_NAMES = ("agentengine.yaml", "ksadk.yaml")
+PROTECTED_PATHS = (STATE_DIR, *CONFIG_NAMES, ".git/hooks", ".git/config", ".git/commondir")
+"""What decides which programs run: no tool, and no command in a sandbox, changes what is there. git takes its
+configuration from where commondir leads."""
+
 MAX_FILE_BYTES = 1024 * 1024
 
 

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Protocol
 
 from ksadk.sandbox.base import SandboxSession
+from ksadk.sessions import STATE_DIR
 from ksadk.settings import Settings
 
 SKIPPED_NAMES = frozenset({".git", "__pycache__", ".venv", "node_modules", ".pytest_cache"})
 """Directories that are neither put into a remote sandbox nor looked at for changes."""
 
-PRIVATE_NAME = ".agentengine"
-
 
 def is_entered(name: str) -> bool:
     """Whether what is in a directory of that name belongs to the workspace's own files."""
-    return name not in SKIPPED_NAMES and name.casefold() != PRIVATE_NAME
+    return name not in SKIPPED_NAMES and name.casefold() != STATE_DIR
 
 
 @dataclass(frozen=True)

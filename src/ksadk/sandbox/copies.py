@@ -14,7 +14,6 @@ from typing import NamedTuple
 from ksadk.runtime_context import get_current_account_id
 from ksadk.sandbox.base import SandboxBackend, SandboxError, SandboxInputFile, SandboxSession
 from ksadk.sandbox.changes import (
-    PRIVATE_NAME,
     Changes,
     FileChange,
     Limits,
@@ -25,6 +24,7 @@ from ksadk.sandbox.changes import (
 from ksadk.sandbox.left_overs import copies_directory
 from ksadk.sandbox.records import COPY, Facts, Record, account_tag
 from ksadk.sandbox.trees import read_beneath, remove_tree, walk
+from ksadk.sessions import STATE_DIR
 
 _AT_ONCE = 200
 """Names that one program is given."""
@@ -172,9 +172,7 @@ def _stamps(top: Path) -> Iterator[tuple[str, _Stamp]]:
 
 
 def _copy(root: Path, directory: Path) -> None:
-    names = [
-        name for name in sorted(entry.name for entry in root.iterdir()) if name.casefold() != PRIVATE_NAME
-    ]
+    names = [name for name in sorted(entry.name for entry in root.iterdir()) if name.casefold() != STATE_DIR]
     for start in range(0, len(names), _AT_ONCE):
         # cp keeps links, modes and times, and shares the blocks of files where the file system can.
         command = ["cp", "-a", "--reflink=auto", "-t", str(directory), "--"]

@@ -17,7 +17,6 @@ from ksadk.sandbox.base import (
     SandboxSession,
 )
 from ksadk.sandbox.changes import (
-    PRIVATE_NAME,
     SKIPPED_NAMES,
     Changes,
     Digests,
@@ -28,6 +27,7 @@ from ksadk.sandbox.changes import (
     is_entered,
 )
 from ksadk.sandbox.trees import read_beneath, walk
+from ksadk.sessions import STATE_DIR
 
 _LIST_SECONDS = 120
 
@@ -135,7 +135,7 @@ def _listed(session: SandboxSession) -> Digests:
     names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
     line = (
         f"cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; set -o pipefail; find . -mindepth 1"
-        f" -type d \\( {names} -o -iname {PRIVATE_NAME} \\) -prune"
+        f" -type d \\( {names} -o -iname {STATE_DIR} \\) -prune"
         f" -o -type f -print0 | xargs -0 -r sha256sum -z -- | base64 -w 0"
     )
     done = session.run_command(line, timeout=_LIST_SECONDS)

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.errors import KsadkError
+from ksadk.sessions import STATE_DIR
 from ksadk.settings import Settings
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
 
-PRIVATE = ".agentengine"
+PRIVATE = STATE_DIR
 """A directory that tools may neither write nor read nor see, at any depth."""
 
 _OF_SESSIONS = ("accounts", "reads", "tool-results")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
+from ksadk.project_files import CONFIG_NAMES
 from ksadk.workspace.paths import (
     PRIVATE,
     Place,
@@ -19,7 +20,7 @@ from ksadk.workspace.paths import (
 GIT = ".git"
 """A directory that tools may not change anything in, at any depth."""
 
-_IN_ROOT = frozenset({"agentengine.yaml", "ksadk.yaml"})
+_IN_ROOT = frozenset(CONFIG_NAMES)
 """Files that tools may not change in the root."""
 
 _GIT_MARKS = ("HEAD", "commondir", "objects", "refs")

@@ -6,17 +6,17 @@ import fnmatch
 import posixpath
 import re
 
+from ksadk.project_files import PROTECTED_PATHS
 from ksadk.tools.commands.addresses import is_metadata, mentions_metadata
 from ksadk.tools.commands.findings import NETWORK, Finding
 from ksadk.tools.commands.words import UNKNOWN, Script, Word, shown
 
 SINKS = re.compile(r"/dev/(?:null|stdout|stderr|fd/[0-9]+)")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)(?:/|\Z)")
-_PROTECTED = (
-    (".agentengine",), (".git", "hooks"), (".git", "config"), ("agentengine.yaml",), ("ksadk.yaml",),
-)  # fmt: skip
+_PROTECTED = tuple(tuple(path.split("/")) for path in PROTECTED_PATHS)
+_TOPS = frozenset(names[0] for names in _PROTECTED)
+_PATTERN = re.compile(r"[*?\[]")
 _MOVES = frozenset({"cd", "pushd", "popd"})
-_NEAR_PROTECTED = re.compile(r"[*?\[]|^(?:\.git|\.agentengine|agentengine\.yaml|ksadk\.yaml)\Z")
 _SECRETS = re.compile(
     r"(?:~|/root|/home/[^/]+|\0)/(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|\.docker|\.git-credentials|\.config)(?:/.*|\Z)"
     r"|/etc/(?:shadow|gshadow|sudoers).*|/proc/[^/]+/(?:environ|mem|root|cwd).*|(?:.*/)?\.agentengine(?:/.*|\Z)"
@@ -65,7 +65,7 @@ def leads_outside(path: str) -> bool:
 def is_protected(path: str) -> bool:
     """Whether a path, from the workspace's root, is protected, below such a place, or above one."""
     names = posixpath.normpath(path).casefold().split("/")
-    if not _NEAR_PROTECTED.search(names[0]):
+    if names[0] not in _TOPS and not _PATTERN.search(names[0]):
         return False
     return any(
         all(fnmatch.fnmatchcase(wanted, name) for name, wanted in zip(names, protected, strict=False))
