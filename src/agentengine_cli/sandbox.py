@@ -71,7 +71,7 @@ def run(
 ) -> None:
     """Run a command in the sandbox, on the workspace, once it is approved.
 
-    Its output is shown when it has ended: of each stream the first 2 MiB and the last 256 KiB. Its exit
+    Its output is shown when it has ended: of each stream the first 1 MiB and the last 256 KiB. Its exit
     status is this command's; 124: its time was over; 125: all else (refused, nobody to ask, no sandbox).
 
     \b
