@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,64 +201,6 @@ def test_a_fork_bomb_is_over_at_the_deadline(root: Path) -> None:
     began = time.monotonic()
     result = run(root, ":(){ :|:& };: ; sleep 60", timeout=1, limits=SMALL)
     assert result.timed_out and time.monotonic() - began < 15
-
-
-def test_javascript_runs_under_the_usual_limits(root: Path) -> None:
-    simple = "const a=[];for(let i=0;i<1e6;i++)a.push({i});console.log(a.length)"
-    threads = (
-        "const {Worker}=require('worker_threads');"
-        "new Worker('console.log(7)',{eval:true}).on('exit',c=>console.log('exit',c))"
-    )
-    assert run(root, f'node -e "{simple}"').stdout == "1000000\n"
-    assert run(root, f'node -e "{threads}"').stdout == "7\nexit 0\n"
-    assert run(root, f'node -e "{simple}"', limits=Limits(memory_bytes=512 * MIB)).stdout == "1000000\n"
-
-
-def test_python_is_always_there(root: Path) -> None:
-    line = "python -c 'import sys; print(sys.version_info[0])'; python3 -m json.tool <<< '{}'"
-    assert run(root, line).stdout == "3\n{}\n"
-
-
-@pytest.fixture
-def project(root: Path) -> Path:
-    """A project with an environment of its own, in which a package is installed that refers to the source."""
-    venv.create(root / ".venv", symlinks=True)
-    site = next((root / ".venv/lib").glob("python3.*")) / "site-packages"
-    (site / "__editable__.mine.pth").write_text(f"{root}/src\n")
-    (root / "src/mine").mkdir(parents=True)
-    (root / "src/mine/__init__.py").write_text("ANSWER = 42\n")
-    script = root / ".venv/bin/mine"
-    script.write_text(f"#!{root}/.venv/bin/python\nimport mine, sys; print(mine.ANSWER, sys.prefix)\n")
-    script.chmod(0o755)
-    return root
-
-
-def test_a_projects_own_environment_leads(project: Path) -> None:
-    result = run(project, "mine; python -c 'import sys, mine; print(sys.prefix, mine.ANSWER)'; echo $PATH")
-    lines = result.stdout.splitlines()
-    assert lines[:2] == [f"42 {project}/.venv", f"{project}/.venv 42"], result.stderr
-    assert lines[2].startswith(f"{project}/.venv/bin:")
-
-
-def test_an_environment_and_its_interpreter_are_read_only_at_their_own_paths(project: Path) -> None:
-    base = Path(sys.base_prefix)
-    for place in (project / ".venv/bin/python", project / ".venv/lib", base / "lib"):
-        result = run(project, f"touch {place}/made {place}")
-        assert result.exit_code != 0, place
-
-
-def test_an_environment_that_points_elsewhere_opens_nothing(root: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "elsewhere"
-    (secret / "bin").mkdir(parents=True)
-    (secret / "key").write_text("secret")
-    (secret / "bin/python3").symlink_to(sys.executable)
-    (root / ".venv/bin").mkdir(parents=True)
-    for target in (secret / "bin/python3", secret / "bin/other"):
-        (root / ".venv/pyvenv.cfg").write_text(f"home = {secret}/bin\n")
-        link = root / ".venv/bin/python"
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-        assert run(root, f"cat {secret}/key; ls {secret.parent}").stdout.split() in ([], ["root"])
 
 
 @pytest.mark.parametrize("name", [".git/config", ".git/hooks/new", "agentengine.yaml"])

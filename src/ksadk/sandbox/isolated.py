@@ -26,7 +26,7 @@ from ksadk.sandbox.denials import Facts, denials
 from ksadk.sandbox.environment import allowed, for_command
 from ksadk.sandbox.limits import Cgroup, Limits, cpu_seconds, process_limit
 from ksadk.sandbox.mounts import HOME, NO_RESOLVER, Layout, layout
-from ksadk.sandbox.network import own_network
+from ksadk.sandbox.network import OwnNetwork, own_network
 from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES
 from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Ended, Running, Why
 from ksadk.settings import Settings
@@ -176,24 +176,32 @@ def run(
         ))  # fmt: skip
         theirs.close()
         stack.enter_context(watch(running))
-        if group is not None:
-            _join_early(running, group)
-        _await_ready(running, ours, min(deadline, time.monotonic() + SETUP_SECONDS))
-        with _namespace(running) as (init, ends):
-            inside = processes.children(init)
-            if group is not None and not group.holds(inside):
-                group = None
-            if own is not None:
-                stack.enter_context(own.attached(inside[0]))
-            ours.sendall(b"go\n")
-            ended = running.wait(deadline)
-            ends()
+        ended = _to_the_end(running, ours, group, own, deadline)
         told = _told(ours)
         refused = tuple(group.denials(place.limits)) if group is not None else ()
     names = [line.removeprefix("left ") for line in told if line.startswith("left ")]
     left = ended.left or tuple(LeftProcess(0, name) for name in names[:MAX_LEFT])
     facts = Facts(ended.why, ended.exit_code, place.net, place.limits, timeout, output_limit, refused)
     return Done(replace(ended, left=left), tuple(denials(facts, ended.stderr.data(), told)))
+
+
+def _to_the_end(
+    running: Running, ours: socket.socket, group: Cgroup | None, own: OwnNetwork | None, deadline: float
+) -> Ended:
+    """Let the command begin once everything that holds it is there, and wait until all of it has ended."""
+    if group is not None:
+        _join_early(running, group)
+    _await_ready(running, ours, min(deadline, time.monotonic() + SETUP_SECONDS))
+    with _namespace(running) as (init, ends), ExitStack() as stack:
+        inside = processes.children(init)
+        if group is not None:
+            group.holds(inside)
+        if own is not None and inside:
+            stack.enter_context(own.attached(inside[0]))
+        ours.sendall(b"go\n")
+        ended = running.wait(deadline)
+        ends()
+    return ended
 
 
 def arguments(
