@@ -63,6 +63,15 @@ class SandboxInputFile:
     source: str | Path
     target_path: str
 
+    def read(self) -> bytes:
+        """Its bytes. Raises `SandboxError`."""
+        try:
+            return Path(self.source).read_bytes()
+        except OSError as error:
+            raise SandboxError(
+                f"{self.source} cannot be read, so it is not put into the sandbox: {error.strerror}"
+            ) from error
+
 
 @dataclass(frozen=True)
 class LeftProcess:
@@ -182,6 +191,17 @@ class SandboxBackend(Protocol):
         input_files: Sequence[SandboxInputFile] | None = None,
     ) -> SandboxSession:
         """Start one. `env` are variables for all its commands. Raises `SandboxError`."""
+
+
+def check_command(command: str) -> str:
+    """A line for bash. Raises `SandboxError` for one that no process can be given."""
+    if "\0" in command:
+        raise SandboxError("the command holds a NUL character")
+    try:
+        command.encode()
+    except UnicodeEncodeError as error:
+        raise SandboxError(f"the command is no text: {error}") from error
+    return command
 
 
 def command_timeout(timeout: float | None = None, settings: Settings | None = None) -> float:

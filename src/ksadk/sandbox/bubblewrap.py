@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
 import secrets
 import shlex
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ksadk.sandbox import isolated
@@ -16,14 +15,14 @@ from ksadk.sandbox.base import (
     SandboxCommandResult,
     SandboxError,
     SandboxInputFile,
+    check_command,
     command_timeout,
 )
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
 from ksadk.sandbox.limits import MIB, Limits
-from ksadk.sandbox.local_process import check_command, read_input
 from ksadk.sandbox.probe import probe
-from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Running
+from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Runs
 
 MAX_FILE_BYTES = 16 * MIB
 """Of a file that is written or read through a session."""
@@ -43,9 +42,6 @@ class BubblewrapSandboxBackend:
     original: what the workspace is a copy of; the Python environment is that one's.
     output_limit: bytes that a command may print.
     """
-
-    isolated = True
-    backend_name = "bubblewrap"
 
     def __init__(
         self,
@@ -80,7 +76,7 @@ class BubblewrapSandboxBackend:
         place = Place(root, self.net, self.limits, self.hidden, self.original)
         session = BubblewrapSession(bubblewrap, place, check_variables(env), self.output_limit)
         for file in input_files or ():
-            session.write_file(file.target_path, read_input(file))
+            session.write_file(file.target_path, file.read())
         return session
 
 
@@ -98,9 +94,8 @@ class BubblewrapSession:
         self._env = env
         self._output_limit = output_limit
         self._lock = threading.Lock()
-        self._runs: set[Running] = set()
+        self._runs = Runs()
         self._files: dict[str, bytes] = {}
-        self._killed = False
 
     def run_command(
         self,
@@ -165,11 +160,9 @@ class BubblewrapSession:
 
     def kill(self) -> None:
         """End the commands that run now; the files that were put into /tmp are forgotten."""
+        self._runs.end()
         with self._lock:
-            self._killed = True
             self._files = {}
-            for running in self._runs:
-                running.stop()
 
     def _run(
         self, command: str, timeout: float, env: Mapping[str, str], cwd: str, files: Mapping[str, bytes]
@@ -188,26 +181,13 @@ class BubblewrapSession:
         try:
             return isolated.run(
                 self._bubblewrap, self._place, command, timeout=timeout, env=env, cwd=cwd, files=files,
-                watch=self._watch, output_limit=self._output_limit, **how,
+                watch=self._runs.holding, output_limit=self._output_limit, **how,
             )  # fmt: skip
         except NotStarted as error:
-            if self._killed:
-                raise SandboxError("the sandbox was ended") from error
+            if self._runs.ended:
+                raise SandboxError("the sandbox was ended", code="sandbox_ended") from error
             probe(fresh=True).bubblewrap()  # raises, with the cause, where nothing works any more
             raise SandboxError(f"a sandbox for {self.workspace_root} cannot be set up: {error}") from error
-
-    @contextlib.contextmanager
-    def _watch(self, running: Running) -> Iterator[None]:
-        """While a command runs, `kill` reaches it."""
-        with self._lock:
-            if self._killed:
-                raise SandboxError("the sandbox was ended")
-            self._runs.add(running)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._runs.discard(running)
 
 
 def _absolute(path: str | None) -> str:

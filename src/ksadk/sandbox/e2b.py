@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import Any
 
 from ksadk.sandbox.base import (
@@ -16,6 +15,7 @@ from ksadk.sandbox.base import (
     SandboxError,
     SandboxInputFile,
     SandboxSpec,
+    check_command,
     command_timeout,
     sandbox_spec_from_env,
 )
@@ -40,8 +40,6 @@ class E2BSandboxBackend:
     spec: what they are created as; the environment says it if left out. Without a template: `SandboxError`.
     sandbox_cls: a class with the methods of `e2b.Sandbox`, which has its own key; the SDK's if left out.
     """
-
-    name = "e2b"
 
     def __init__(
         self, spec: SandboxSpec | None = None, sandbox_cls: Any = None, *, settings: Settings | None = None
@@ -68,7 +66,7 @@ class E2BSandboxBackend:
         """
         service = Service.of(self._sandbox_cls, self._settings)
         variables = checked(self.spec.env, self._settings) | checked(env, self._settings)
-        entries = [{"path": file.target_path, "data": _data(file)} for file in input_files or ()]
+        entries = [{"path": file.target_path, "data": file.read()} for file in input_files or ()]
         with service.asked("no sandbox can be started"):
             sandbox = service.sandbox_cls.create(
                 template=self.spec.template_id,
@@ -161,10 +159,10 @@ class E2BSession:
         cwd: the directory to run in, relative to the workspace. If left out: the workspace where files were
             put into it, else the template's own.
         """
-        seconds = command_timeout(timeout, self._settings)
+        line, seconds = check_command(command), command_timeout(timeout, self._settings)
         variables = checked(env, self._settings)
         directory = posixpath.join(self._directory, cwd or "")
-        running = Command(self._sandbox, command, seconds=seconds, envs=variables, cwd=directory)
+        running = Command(self._sandbox, line, seconds=seconds, envs=variables, cwd=directory)
         with self._asked("the command cannot be run in the sandbox"):
             running.run()
         return running.result()
@@ -239,12 +237,3 @@ def _holds(value: str, secret: str) -> bool:
     if len(secret) < _SHORTEST_SECRET:
         return bool(secret) and value == secret
     return secret in value
-
-
-def _data(file: SandboxInputFile) -> bytes:
-    try:
-        return Path(file.source).read_bytes()
-    except OSError as error:
-        raise SandboxError(
-            f"{file.source} cannot be read, so it is not put into the sandbox: {error.strerror}"
-        ) from error

@@ -6,7 +6,6 @@ import functools
 import os
 import secrets
 import shutil
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +17,12 @@ from ksadk.sandbox.base import (
     SandboxCommandResult,
     SandboxError,
     SandboxInputFile,
+    check_command,
     command_timeout,
 )
 from ksadk.sandbox.environment import allowed, check_variables, for_command
 from ksadk.sandbox.processes import MARK
-from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Running, Why
+from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Running, Runs, Why
 from ksadk.settings import Settings
 
 
@@ -32,8 +32,6 @@ class LocalProcessSandboxBackend:
     workspace_root: the directory that commands run in, and that files are read and written in.
     backend_name: `local_process`, or `pod_process`, which `KSADK_ALLOW_POD_PROCESS_TOOLS` must allow.
     """
-
-    isolated = False
 
     def __init__(
         self,
@@ -65,7 +63,7 @@ class LocalProcessSandboxBackend:
             raise SandboxError(f"the workspace {root} is not a directory")
         session = LocalProcessSession(root, self.backend_name, check_variables(env), self.output_limit)
         for file in input_files or ():
-            session.write_file(file.target_path, read_input(file))
+            session.write_file(file.target_path, file.read())
         return session
 
 
@@ -77,9 +75,7 @@ class LocalProcessSession:
         self.sandbox_id = f"{backend_name}-{secrets.token_hex(8)}"
         self._env = env
         self._output_limit = output_limit
-        self._lock = threading.Lock()
-        self._runs: set[Running] = set()
-        self._killed = False
+        self._runs = Runs()
 
     def run_command(
         self,
@@ -104,16 +100,8 @@ class LocalProcessSession:
             cwd=directory,
             limit=self._output_limit,
         )
-        with running:
-            with self._lock:
-                self._runs.add(running)
-                if self._killed:
-                    running.stop()
-            try:
-                return running.wait(deadline).result()
-            finally:
-                with self._lock:
-                    self._runs.discard(running)
+        with running, self._runs.holding(running):
+            return running.wait(deadline).result()
 
     def write_file(self, path: str, data: bytes | str) -> None:
         """Write a file of the workspace. Raises `SandboxError` for one outside."""
@@ -137,10 +125,7 @@ class LocalProcessSession:
 
     def kill(self) -> None:
         """End the commands that run now; nothing else is there to end."""
-        with self._lock:
-            self._killed = True
-            for running in self._runs:
-                running.stop()
+        self._runs.end()
 
     def _directory(self, cwd: str | None) -> Path | None:
         """The directory to run in, or None where it is outside of the workspace, or none."""
@@ -167,25 +152,6 @@ def _finish(mark: str, since: int, running: Running, why: Why) -> tuple[LeftProc
     if not running.exited(0 if why == "ended" else GRACE_SECONDS):
         running.process.kill()
     return left
-
-
-def check_command(command: str) -> str:
-    """A line for bash. Raises `SandboxError` for one that no process can be given."""
-    if "\0" in command:
-        raise SandboxError("the command holds a NUL character")
-    try:
-        command.encode()
-    except UnicodeEncodeError as error:
-        raise SandboxError(f"the command is no text: {error}") from error
-    return command
-
-
-def read_input(file: SandboxInputFile) -> bytes:
-    """The bytes of an input file on this machine. Raises `SandboxError`."""
-    try:
-        return Path(file.source).read_bytes()
-    except OSError as error:
-        raise SandboxError(f"{file.source} cannot be read: {error.strerror}") from error
 
 
 @functools.cache

@@ -8,7 +8,8 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -190,3 +191,32 @@ class Running:
             self._closed = True
             os.close(self._wake)
             os.close(self._waker)
+
+
+class Runs:
+    """What runs in a session now, so that another thread can end it all."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._lock = threading.Lock()
+        self._running: set[Running] = set()
+
+    @contextmanager
+    def holding(self, running: Running) -> Iterator[None]:
+        """Let `end` reach a process inside a `with` block. Raises `sandbox_ended` where that was called."""
+        with self._lock:
+            if self.ended:
+                raise SandboxError("the sandbox was ended", code="sandbox_ended")
+            self._running.add(running)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(running)
+
+    def end(self) -> None:
+        """Stop every process, and any that is held from now on."""
+        with self._lock:
+            self.ended = True
+            for running in self._running:
+                running.stop()
