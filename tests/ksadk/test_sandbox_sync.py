@@ -7,15 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sandboxes import bubblewrap
 
-from ksadk.sandbox.base import SandboxError, SandboxSession
+from ksadk.sandbox.base import SandboxCommandResult, SandboxError, SandboxSession
 from ksadk.sandbox.changes import Changes, Limits
 from ksadk.sandbox.copies import WorkspaceCopy
 from ksadk.sandbox.sync import SyncedWorkspace
@@ -194,6 +195,40 @@ def test_the_limits_hold_on_the_way_back(
     changes = synced.changes(elsewhere)
     assert len(changes.files) + len(changes.left_out) == 2
     assert any(words in why for _, why in changes.left_out)
+
+
+def test_a_file_that_is_too_large_there_is_not_read(root: Path, elsewhere: SandboxSession) -> None:
+    write(root, {"grown": "g", "gone": "g"})
+    synced = SyncedWorkspace.of(root, ROOMY)
+    put(synced, elsewhere)
+    elsewhere.run_command("truncate -s 100M grown new; rm gone; echo n > n")
+    changes = synced.changes(elsewhere)
+    assert told(changes) == {"gone": (b"g", None, False), "n": (None, b"n\n", False)}
+    assert changes.left_out == [
+        (path, "has 104,857,600 bytes, and 2,097,152 is the limit of a file") for path in ("grown", "new")
+    ]
+
+
+@pytest.mark.parametrize(
+    "printed", [b"x  ./a", b"9" * 5000 + b"  ./a", b"\xff" * 64 + b"  ./../b", b"\0\0", None]
+)
+def test_a_list_that_a_hostile_sandbox_makes_up_does_no_harm(root: Path, printed: bytes | None) -> None:
+    class Hostile:
+        def run_command(self, _line: str, **_: Any) -> SandboxCommandResult:
+            return SandboxCommandResult("no list" if printed is None else b64encode(printed).decode(), "", 0)
+
+        def read_file(self, _path: str) -> bytes:
+            return b""
+
+    write(root, {"a": "a", "../b": "outside"})
+    synced = SyncedWorkspace.of(root, ROOMY)
+    try:
+        changes = synced.changes(cast("SandboxSession", Hostile()))
+    except SandboxError as error:
+        assert printed is None and "cannot be listed" in error.message
+    else:
+        assert {change.path: change.after for change in changes.files}["a"] is None
+        assert b"outside" not in {change.before for change in changes.files}
 
 
 def test_a_sandbox_that_does_not_answer_is_an_error(root: Path, elsewhere: SandboxSession) -> None:

@@ -30,6 +30,7 @@ from ksadk.sandbox.trees import read_beneath, walk
 from ksadk.sessions import STATE_DIR
 
 _LIST_SECONDS = 120
+_DIGEST_CHARS = 64
 
 
 @dataclass
@@ -37,7 +38,8 @@ class SyncedWorkspace:
     """The files of a workspace that go into a sandbox, by the limits.
 
     `files` are for the backend. `skipped` counts what does not go in, by the reason: `too_large`,
-    `too_many` (files or bytes in all), `link`, `special` and `directory` (those that are never synced).
+    `too_many` (files or bytes in all), `unreadable`, `link`, `special` and `directory` (those that are never
+    synced).
     """
 
     root: Path
@@ -84,8 +86,10 @@ class SyncedWorkspace:
 
     def changes(self, session: SandboxSession) -> Changes:
         """What commands have made of the files. Raises `SandboxError` where it cannot be found out."""
-        now = _listed(session)
+        now, large = _listed(session, self.limits.file_bytes)
         taking = Taking(self.limits)
+        for path, size in large.items():
+            taking.fits(path, size)
         for path, digest in now.items():
             if digest == self.digests.get(path):
                 continue
@@ -93,7 +97,7 @@ class SyncedWorkspace:
             after = session.read_file(f"{WORKSPACE_DIRECTORY}/{path}")
             if after != before and taking.fits(path, len(after)):
                 taking.take(FileChange(path, before, after, stale))
-        for path in self.digests.keys() - now.keys():
+        for path in self.digests.keys() - now.keys() - large.keys():
             before, stale = self._before(path)
             if before is not None:
                 taking.take(FileChange(path, before, None, stale))
@@ -130,13 +134,15 @@ class SyncingBackend:
         return TrackedSession(session, synced)
 
 
-def _listed(session: SandboxSession) -> Digests:
-    """The digests of the files that are in the sandbox's workspace now."""
+def _listed(session: SandboxSession, limit: int) -> tuple[Digests, dict[str, int]]:
+    """The digests of the files that are in the sandbox's workspace now, and the sizes of those that have more
+    than `limit` bytes, which are not read."""
     names = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(SKIPPED_NAMES))
+    find = f"find . -mindepth 1 -type d \\( {names} -o -iname {STATE_DIR} \\) -prune -o -type f"
     line = (
-        f"cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; set -o pipefail; find . -mindepth 1"
-        f" -type d \\( {names} -o -iname {STATE_DIR} \\) -prune"
-        f" -o -type f -print0 | xargs -0 -r sha256sum -z -- | base64 -w 0"
+        f"cd {WORKSPACE_DIRECTORY} 2>/dev/null || exit 0; set -o pipefail;"
+        f" {{ {find} -size +{limit}c -printf '%s  %p\\0'"
+        f" && {find} ! -size +{limit}c -print0 | xargs -0 -r sha256sum -z --; }} | base64 -w 0"
     )
     done = session.run_command(line, timeout=_LIST_SECONDS)
     if not done.ok or done.stdout_truncated:
@@ -146,16 +152,28 @@ def _listed(session: SandboxSession) -> Digests:
             else done.stderr.strip() or f"it ended with {done.exit_code}"
         )
         raise SandboxError(f"what has changed in the sandbox cannot be listed: {why}")
+    return _understood(done.stdout)
+
+
+def _understood(text: str) -> tuple[dict[str, str], dict[str, int]]:
+    """What the sandbox printed, which may have changed the programs that print it."""
     found: dict[str, str] = {}
-    for item in base64.b64decode(done.stdout).split(b"\0"):
-        digest, _, path = item.partition(b"  ./")
+    large: dict[str, int] = {}
+    try:
+        items = base64.b64decode(text).split(b"\0")
+    except ValueError as error:
+        raise SandboxError("what has changed in the sandbox cannot be listed: its list is none") from error
+    for item in items:
+        known, _, path = item.partition(b"  ./")
         try:
             name = path.decode("utf-8")
         except UnicodeDecodeError:
             continue  # no path that a workspace tool takes
-        if name:
-            found[name] = digest.decode("ascii", "replace")
-    return found
+        if name and len(known) == _DIGEST_CHARS:
+            found[name] = known.decode("ascii", "replace")
+        elif name and known.isdigit() and len(known) < _DIGEST_CHARS:
+            large[name] = int(known)
+    return found, large
 
 
 def _digest(data: bytes) -> str:

@@ -75,8 +75,10 @@ def walk(top: Path, enter: Callable[[str], bool]) -> Iterator[Found]:
 
 def read_beneath(top: Path, path: str, limit: int) -> tuple[bytes, os.stat_result] | None:
     """The bytes and the state of a file at a path from the top, or None where there is none, it has more
-    than `limit` bytes, or a link is on the way."""
+    than `limit` bytes, or a link or `..` is on the way."""
     *above, name = path.split("/")
+    if ".." in above:
+        return None
     held = os.open(top, _DIRECTORY)
     try:
         for part in above:
