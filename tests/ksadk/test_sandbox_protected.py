@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from support import unprivileged
 
 from ksadk.sandbox.base import SandboxError
+from ksadk.sandbox.guarding import guarded
 from ksadk.sandbox.protected import PROTECTED_PATHS, ProtectedPlaces
 
 HOOK = "#!/bin/sh\nexit 0\n"
@@ -86,7 +89,7 @@ def test_what_changed_is_moved_out_and_what_was_there_comes_back(
     root: Path, tmp_path: Path, line: str, found: list[tuple[str, str]]
 ) -> None:
     before = tree(root)
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     shell(line)(root)
     assert tree(root) != before
     removed = places.check()
@@ -112,7 +115,7 @@ def test_what_changed_is_moved_out_and_what_was_there_comes_back(
 def test_a_repository_that_was_put_somewhere_else_gets_its_hooks_and_configuration_back(
     root: Path, tmp_path: Path, line: str
 ) -> None:
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     shell(line)(root)
     assert places.check() != []
     assert not (root / ".git").is_symlink()
@@ -133,7 +136,7 @@ def test_a_repository_that_was_put_somewhere_else_gets_its_hooks_and_configurati
     ],
 )
 def test_everything_else_may_change(root: Path, tmp_path: Path, line: str) -> None:
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     shell(line)(root)
     after = tree(root)
     assert places.check() == []
@@ -155,7 +158,7 @@ def test_a_repository_that_a_command_makes_has_neither_hooks_nor_configuration(
 ) -> None:
     root = tmp_path / "plain"
     root.mkdir()
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     shell(line)(root)
     assert {item.path for item in places.check()} == paths
     assert not any(os.path.lexists(root / path) for path in paths)
@@ -165,7 +168,7 @@ def test_what_a_protected_link_leads_to_is_protected_too(root: Path, tmp_path: P
     (root / "agentengine.yaml").rename(root / "real.yaml")
     (root / "agentengine.yaml").symlink_to("real.yaml")
     before = tree(root)
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     (root / "real.yaml").write_text("allow: everything\n")
     assert [item.path for item in places.check()] == ["real.yaml"]
     assert tree(root) == before
@@ -176,7 +179,7 @@ def test_a_worktree_whose_git_is_a_file_gets_it_back(tmp_path: Path) -> None:
     root.mkdir()
     (root / ".git").write_text("gitdir: /elsewhere/.git/worktrees/x\n")
     before = tree(root)
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     shell("rm .git; mkdir -p .git/hooks; echo evil > .git/config; echo x > .git/hooks/post-checkout")(root)
     assert places.check() != []
     assert tree(root) == before
@@ -184,7 +187,7 @@ def test_a_worktree_whose_git_is_a_file_gets_it_back(tmp_path: Path) -> None:
 
 def test_the_programs_own_directory_stays_and_another_in_its_place_goes(root: Path, tmp_path: Path) -> None:
     (root / ".agentengine").mkdir()
-    places = ProtectedPlaces(root, tmp_path / "aside")
+    places = ProtectedPlaces.look(root, tmp_path / "aside")
     (root / ".agentengine/session").write_text("ours, and written while a command ran")
     assert places.check() == []
     shell("mv .agentengine x; mkdir .agentengine; touch .agentengine/rules")(root)
@@ -197,7 +200,7 @@ import subprocess, sys
 from pathlib import Path
 from ksadk.sandbox.protected import ProtectedPlaces
 root, aside, line = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-places = ProtectedPlaces(root, aside)
+places = ProtectedPlaces.look(root, aside)
 subprocess.run(["bash", "-ec", line], cwd=root, check=True)
 print([item.path for item in places.check()])
 """
@@ -225,18 +228,94 @@ def test_modes_that_keep_the_user_out_do_not_keep_it_from_being_put_back(
     assert (root / "agentengine.yaml").read_text() == "name: x\n"
 
 
+def naive(root: Path, state: Path) -> contextlib.AbstractContextManager[ProtectedPlaces]:
+    """Each command by itself."""
+    return contextlib.nullcontext(ProtectedPlaces.look(root, state / "moved-out"))
+
+
+@pytest.mark.parametrize(("variant", "config"), [(guarded, CONFIG), (naive, "evil")])
+def test_what_one_command_changed_is_not_what_another_finds(
+    root: Path, tmp_path: Path, variant: Any, config: str
+) -> None:
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        one = first.enter_context(variant(root, tmp_path / "state"))
+        (root / ".git/config").write_text("evil")
+        other = second.enter_context(variant(root, tmp_path / "state"))
+        one.check()
+        first.close()
+        other.check()
+    assert (root / ".git/config").read_text() == config
+
+
+HELD = """
+import sys
+from pathlib import Path
+from ksadk.sandbox.guarding import guarded
+with guarded(Path(sys.argv[1]), Path(sys.argv[2])) as guard:
+    Path(sys.argv[1], ".git/config").write_text("evil")
+    print("changed", flush=True)
+    sys.stdin.read()
+    print([item.path for item in guard.check()])
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_that_holds_for_commands_of_other_programs_too(root: Path, tmp_path: Path, killed: bool) -> None:
+    state = tmp_path / "state"
+    program = subprocess.Popen(
+        [sys.executable, "-c", HELD, str(root), str(state)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None and program.stdout.readline() == "changed\n"
+    with guarded(root, state) as guard:
+        if killed:
+            program.kill()
+        program.communicate("", timeout=30)
+        assert [item.path for item in guard.check()] == ([".git/config"] if killed else [])
+    assert (root / ".git/config").read_text() == CONFIG
+
+
+def test_one_command_after_another_finds_what_the_user_changed_in_between(root: Path, tmp_path: Path) -> None:
+    for content in ("mine", "mine again"):
+        (root / ".git/config").write_text(content)
+        with guarded(root, tmp_path / "state") as guard:
+            (root / ".git/config").write_text("evil")
+            assert len(guard.check()) == 1
+        assert (root / ".git/config").read_text() == content
+
+
+def test_what_a_killed_program_half_wrote_is_written_again(root: Path, tmp_path: Path) -> None:
+    with guarded(root, tmp_path / "state"):
+        pass
+    [file] = (tmp_path / "state/protected").glob("*.json")
+    file.write_bytes(file.read_bytes()[:-10])
+    with guarded(root, tmp_path / "state") as one, guarded(root, tmp_path / "state") as other:
+        (root / ".git/config").write_text("evil")
+        assert [len(guard.check()) for guard in (other, one)] == [1, 0]
+    assert (root / ".git/config").read_text() == CONFIG
+
+
+def test_without_a_place_to_write_no_command_runs(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with (
+        pytest.raises(SandboxError, match="no command runs where it is not checked"),
+        guarded(root, tmp_path / "state"),
+    ):
+        raise AssertionError("it was let through")
+
+
 def test_more_than_could_be_put_back_is_refused_before_the_run(root: Path, tmp_path: Path) -> None:
     for number in range(3):
         (root / f".git/hooks/{number}").write_bytes(bytes(6 * 1024 * 1024))
     with pytest.raises(SandboxError, match="more than can be put back"):
-        ProtectedPlaces(root, tmp_path / "aside")
+        ProtectedPlaces.look(root, tmp_path / "aside")
 
 
 def test_a_tree_deeper_than_recursion_goes_to_another_file_system_too(root: Path) -> None:
     aside = Path("/dev/shm") / f"aside-{os.getpid()}"
     if not Path("/dev/shm").is_dir() or Path("/dev/shm").stat().st_dev == root.stat().st_dev:
         pytest.skip("there is no second file system")
-    places = ProtectedPlaces(root, aside)
+    places = ProtectedPlaces.look(root, aside)
     shell("cd .git/hooks; for i in $(seq 1500); do mkdir d && cd d; done; mkfifo p; ln -s / l")(root)
     try:
         [item] = places.check()
@@ -282,7 +361,7 @@ def test_whatever_a_command_does_protected_places_are_as_they_were(
     work, aside = tmp_path / "work", tmp_path / "aside"
     subprocess.run(["rm", "-rf", str(work), str(aside)], check=True)
     shutil.copytree(root, work, symlinks=True)
-    places = ProtectedPlaces(work, aside)
+    places = ProtectedPlaces.look(work, aside)
     script = "\n".join(f"timeout 5 bash -c {step!r} 2>/dev/null" for step in steps)
     subprocess.run(["bash", "-c", script], cwd=work, check=False, stdin=subprocess.DEVNULL)
     places.check()

@@ -186,6 +186,16 @@ def test_a_sandbox_in_use_makes_no_room(sandboxes: SandboxRegistry, backend: Bac
     assert [entry.key for entry in sandboxes.entries()] == ["b"]
 
 
+def test_where_there_is_no_room_an_idle_sandbox_is_not_ended_in_vain(
+    sandboxes: SandboxRegistry, backend: Backend
+) -> None:
+    with sandboxes.lease(**wanted(backend, "a")), sandboxes.lease(**wanted(backend, "b")):
+        sandboxes.get_or_create(**wanted(backend, "idle"))
+        with pytest.raises(SandboxError, match="in use"):
+            sandboxes.get_or_create(**wanted(backend, "c", max_sessions=1))
+        assert len(backend.alive) == len(sandboxes.entries()) == 3
+
+
 def test_many_threads_start_one_sandbox_for_one_key(sandboxes: SandboxRegistry) -> None:
     backend = Backend(slow=0.05)
     created: list[bool] = []
@@ -197,6 +207,26 @@ def test_many_threads_start_one_sandbox_for_one_key(sandboxes: SandboxRegistry) 
     in_threads([use] * 16)
     assert created.count(True) == 1
     assert len(backend.sessions) == 1
+
+
+class Naive(SandboxRegistry):
+    """One that does not wait for whoever starts the sandbox of the same key."""
+
+    def _key_lock(self, key: str) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+def test_a_registry_without_a_lock_for_each_key_is_caught_by_that() -> None:
+    backend, sandboxes = Backend(slow=0.05), Naive()
+
+    def use() -> None:
+        sandboxes.get_or_create(**wanted(backend))
+
+    in_threads([use] * 16)
+    assert len(backend.sessions) > 1
+    for session in backend.alive:
+        session.kill()
+    sandboxes.close()
 
 
 def test_threads_of_many_keys_stay_inside_the_limit(sandboxes: SandboxRegistry) -> None:
@@ -317,15 +347,19 @@ def test_how_often_is_swept_is_a_setting(
     monkeypatch: pytest.MonkeyPatch, backend: Backend, seconds: str, sweeps: bool
 ) -> None:
     monkeypatch.setenv("KSADK_SANDBOX_SWEEP_INTERVAL_SECONDS", seconds)
-    before = threading.active_count()
+    before = sweepers()
     sandboxes = SandboxRegistry()
     sandboxes.get_or_create(**wanted(backend))
-    assert (threading.active_count() > before) == sweeps
+    assert bool(sweepers() - before) == sweeps
     sandboxes.close()
     until = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < until:
+    while sweepers() - before and time.monotonic() < until:
         time.sleep(0.02)
-    assert threading.active_count() == before
+    assert sweepers() - before == set()
+
+
+def sweepers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "ksadk-sandbox-sweep"}
 
 
 def test_the_global_name_stands_for_the_registry_that_is_bound(

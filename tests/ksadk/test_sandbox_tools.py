@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import stat
 import tempfile
@@ -207,7 +208,7 @@ def test_code_runs_in_no_sandbox_that_is_none(monkeypatch: pytest.MonkeyPatch, b
         (run_code, {"code": "sudo id", "language": "sh"}, "command_rejected"),
         (run_command_with_network, {"command": "curl http://169.254.169.254/"}, "command_rejected"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None) or ascii(value),
 )
 @pytest.mark.parametrize("approval", [None, YES])
 @pytest.mark.parametrize("mode", ["off", "strict"])
@@ -358,8 +359,6 @@ def test_the_key_holds_what_sets_a_sandbox_apart(root: Path, tmp_path: Path) -> 
 
 
 def test_threads_of_a_session_run_in_one_sandbox_at_once(isolated: None) -> None:
-    import contextvars
-
     results: list[dict[str, Any]] = []
     with tool_execution_scope("threads"):
         threads = [
@@ -407,6 +406,28 @@ def test_a_repository_that_is_put_aside_gets_its_configuration_back(kind: str, r
     result = unread(root, "mv .git .g; mkdir .git; echo evil > .git/config; touch .git/x")
     assert (root / ".git/config").read_text() == "mine"
     assert ".git/config" in [item["path"] for item in result["protected_path_changed"]]
+
+
+def test_commands_at_once_leave_what_was_there_before_the_first(isolated: None, root: Path) -> None:
+    (root / ".git/hooks").mkdir(parents=True)
+    (root / ".git/config").write_text("mine")
+    (root / "script").write_text("mv .git .g$$; mkdir .git; echo evil > .git/config; echo > ksadk.yaml; true")
+    results: list[dict[str, Any]] = []
+
+    def run() -> None:
+        results.append(run_command("bash script"))
+
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(run,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(results) == 6
+    # One that begins while another's changes are still there may find nothing to protect, and does not run.
+    assert {result.get("error_type") for result in results if "exit_code" not in result} <= {"SandboxError"}
+    assert (root / ".git/config").read_text() == "mine"
+    assert (root / ".git/hooks").is_dir()
+    assert not (root / "ksadk.yaml").exists()
 
 
 def test_a_command_that_runs_out_of_time_is_checked_too(isolated: None, root: Path) -> None:
@@ -473,7 +494,7 @@ def test_status_and_lists_start_nothing_and_the_first_call_finds_out(
         ({"KSADK_SANDBOX_BACKEND": "e2b"}, "e2b", True, True),
         ({"KSADK_SANDBOX_TEMPLATE_ID": "t"}, "e2b", True, True),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None) or ascii(value),
 )  # fmt: skip
 def test_status_says_which_backend_and_what_it_keeps_apart(
     monkeypatch: pytest.MonkeyPatch,

@@ -6,11 +6,12 @@ places are looked at before and after: what is new or changed is moved out, and 
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import secrets
 import stat
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,8 +34,6 @@ PROTECTED_PATHS = (
 _GIT = ".git"
 _PRIVATE = ".agentengine"
 """Not compared by what is in it: a sandbox has no such directory, so it is enough that it is the same one."""
-_CHECKING = threading.Lock()
-"""Commands of one workspace may end at once: what one puts back, another must not move out."""
 _MAX_BYTES = 16 * 1024 * 1024
 """Of everything at these places together."""
 
@@ -67,45 +66,63 @@ _Items = dict[str, _Item]
 
 
 class ProtectedPlaces:
-    """The protected places of a workspace, as they were when this was made.
+    """The protected places of a workspace, as they were at some moment; `look` says as they are now.
 
     aside: the directory, not in the workspace, for what is moved out of it.
-    Raises `SandboxError` where more is at these places than could be put back.
     """
 
-    def __init__(self, root: Path, aside: Path) -> None:
+    def __init__(self, root: Path, aside: Path, before: dict[str, _Items]) -> None:
         self._root = root
         self._aside = aside
+        self._before = before
+
+    @classmethod
+    def look(cls, root: Path, aside: Path) -> ProtectedPlaces:
+        """Raises `SandboxError` where more is at these places than could be put back."""
         with _told(root):
-            self._git = _items(root / _GIT, within=False)
-            self._before = {path: self._items(path) for path in _watched(root)}
-        size = sum(len(item.content) for items in self._before.values() for item in items.values())
+            before = {path: _items_of(root, path) for path in (_GIT, *_watched(root))}
+        size = sum(len(item.content) for items in before.values() for item in items.values())
         if size > _MAX_BYTES:
             raise SandboxError(
                 f"the protected places of {root} hold {size:,} bytes, more than can be put back after a run",
                 hint=f"Protected are {', '.join(PROTECTED_PATHS)}.",
             )
+        return cls(root, aside, before)
+
+    @classmethod
+    def from_json(cls, root: Path, aside: Path, text: bytes) -> ProtectedPlaces:
+        """What `to_json` wrote."""
+        before = {
+            path: {below: _Item(mode, base64.b64decode(data), whole) for below, mode, data, whole in items}
+            for path, items in json.loads(text).items()
+        }
+        return cls(root, aside, before)
+
+    def to_json(self) -> bytes:
+        """All of it, for another program that runs commands there at the same time."""
+        written = {
+            path: [
+                [below, item.mode, base64.b64encode(item.content).decode(), item.whole]
+                for below, item in items.items()
+            ]
+            for path, items in self._before.items()
+        }
+        return json.dumps(written).encode()
 
     def check(self) -> list[Removed]:
         """Put everything back as it was; returns what had been changed. Raises `protected_path_changed`
         where that cannot be done."""
-        with _CHECKING, _told(self._root):
-            return self._check()
+        with _told(self._root):
+            _open_up(self._root / _GIT)
+            return [
+                removed for path, before in self._before.items() if (removed := self._check(path, before))
+            ]
 
-    def _check(self) -> list[Removed]:
-        removed = []
-        _open_up(self._root / _GIT)
-        git = _items(self._root / _GIT, within=False)
-        if git != self._git and not (_is_usual(git) and _is_usual(self._git)):
-            removed.append(self._put_back(_GIT, self._git, git))
-        for path, before in self._before.items():
-            now = self._items(path)
-            if now != before:
-                removed.append(self._put_back(path, before, now))
-        return removed
-
-    def _items(self, path: str) -> _Items:
-        return _items(self._root / path, within=path != _PRIVATE)
+    def _check(self, path: str, before: _Items) -> Removed | None:
+        now = _items_of(self._root, path)
+        if now == before or (path == _GIT and _is_usual(now) and _is_usual(before)):
+            return None
+        return self._put_back(path, before, now)
 
     def _put_back(self, path: str, before: _Items, now: _Items) -> Removed:
         place = self._root / path
@@ -130,6 +147,10 @@ def _told(root: Path) -> Iterator[None]:
             code="protected_path_changed",
             hint=f"Look at {', '.join(PROTECTED_PATHS)} before anything else runs there.",
         ) from error
+
+
+def _items_of(root: Path, path: str) -> _Items:
+    return _items(root / path, within=path not in (_PRIVATE, _GIT))
 
 
 def _watched(root: Path) -> list[str]:
@@ -197,7 +218,7 @@ def _move(place: Path, target: str) -> None:
         done = subprocess.run(
             ["mv", "--", str(place), target], stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
-        if done.returncode and os.path.lexists(place):  # else another program has moved it in this moment
+        if done.returncode:
             why = done.stderr.decode(errors="replace").strip()
             raise SandboxError(
                 f"{place} was changed in a sandbox, and cannot be moved out of the workspace: {why}",

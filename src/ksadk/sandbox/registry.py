@@ -244,18 +244,18 @@ class SandboxRegistry:
     @contextlib.contextmanager
     def _place(self, limit: int) -> Iterator[None]:
         """Room for one more."""
-        evicted: list[SandboxEntry] = []
         with self._lock:
             if self._closed:
                 raise SandboxError("the sandboxes were closed, so none is started any more")
-            while limit and len(self._entries) + self._starting >= limit:
-                idle = [entry for entry in self.entries() if not entry.users]
-                if not idle:
-                    raise SandboxError(
-                        f"{limit} sandboxes are in use, which is the limit",
-                        hint="Wait until one is free, or raise KSADK_SANDBOX_MAX_SESSIONS.",
-                    )
-                evicted.append(self._entries.pop(idle[0].key))
+            surplus = len(self._entries) + self._starting + 1 - limit if limit else 0
+            evicted = [entry for entry in self.entries() if not entry.users][: max(0, surplus)]
+            if len(evicted) < surplus:
+                raise SandboxError(
+                    f"{limit} sandboxes are in use, which is the limit",
+                    hint="Wait until one is free, or raise KSADK_SANDBOX_MAX_SESSIONS.",
+                )
+            for entry in evicted:
+                del self._entries[entry.key]
             self._starting += 1
         try:
             for entry in evicted:

@@ -23,7 +23,8 @@ from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxErro
 from ksadk.sandbox.changes import Changes, TrackedSession
 from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
-from ksadk.sandbox.protected import ProtectedPlaces, Removed
+from ksadk.sandbox.guarding import Guard, guarded
+from ksadk.sandbox.protected import Removed
 from ksadk.sandbox.records import account_tag, recorded
 from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY, SandboxEntry
 from ksadk.settings import Settings
@@ -294,17 +295,21 @@ def _running(ask: Ask) -> Iterator[tuple[Where, SandboxEntry, list[Removed]]]:
     are then as they were."""
     where, settings = ask.where(), Settings.from_env()
     removed: list[Removed] = []
-    with _named(where), GLOBAL_SANDBOX_REGISTRY.lease(
-        key=where.key(), backend_name=where.backend, backend=where.starter(), isolated=where.isolated,
-        ttl_seconds=settings.sandbox_ttl_seconds, idle_ttl_seconds=settings.sandbox_idle_ttl_seconds,
-        max_sessions=settings.sandbox_max_sessions,
-    ) as (entry, _):  # fmt: skip
-        shared = not isinstance(entry.session, TrackedSession)
-        places = ProtectedPlaces(where.root, settings.state_dir() / "moved-out") if shared else None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_named(where))
+        lease = GLOBAL_SANDBOX_REGISTRY.lease(
+            key=where.key(), backend_name=where.backend, backend=where.starter(), isolated=where.isolated,
+            ttl_seconds=settings.sandbox_ttl_seconds, idle_ttl_seconds=settings.sandbox_idle_ttl_seconds,
+            max_sessions=settings.sandbox_max_sessions,
+        )  # fmt: skip
+        entry, _ = stack.enter_context(lease)
+        guard: Guard | None = None
+        if not isinstance(entry.session, TrackedSession):
+            guard = stack.enter_context(guarded(where.root, settings.state_dir()))
         try:
             yield where, entry, removed
         except KsadkError as error:
-            changed = places.check() if places is not None else []
+            changed = guard.check() if guard is not None else []
             if changed:
                 error.details["protected_path_changed"] = [item.to_result() for item in changed]
             if error.code == "sandbox_ended":
@@ -312,8 +317,8 @@ def _running(ask: Ask) -> Iterator[tuple[Where, SandboxEntry, list[Removed]]]:
                     GLOBAL_SANDBOX_REGISTRY.kill(entry.key)
             raise
         finally:
-            if places is not None:
-                removed += places.check()
+            if guard is not None:
+                removed += guard.check()
 
 
 def _result(
