@@ -11,6 +11,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,7 @@ requires_approval=None)
         tool_policy_requires_approval(policy, *, approval_mode=None)
         normalize_tool_approval_mode(value=None)
         tool_approval_capability()
+        check_command_policy(command)
         build_tool_receipt_idempotency_key(*, session_id, run_id, checkpoint_id=None, tool_call_id=None, \
 tool_name, tool_args=None)
         approval_interrupt_info_from_result(result, *, fallback_tool_name="tool", tool_args=None, run_id=None)
@@ -101,6 +103,20 @@ tool_name, tool_args=None)
         platform_invocation_scope(context)
         tool_execution_scope(session_id, run_id=None, invocation_id=None)
         ToolExecutionContext(session_id="", run_id="", invocation_id="")
+    """,
+    "ksadk.sandbox": """
+        SandboxInputFile(source, target_path)
+        SandboxCommandResult(stdout, stderr, exit_code)
+        SandboxSpec(template_id, sandbox_type="aio", timeout=900, allow_internet_access=True)
+        sandbox_spec_from_env()
+        create_sandbox_backend(backend=None, *, sandbox_cls=None)
+        E2BSandboxBackend(spec=None, sandbox_cls=None)
+        LocalProcessSandboxBackend(workspace_root, backend_name="local_process")
+        BubblewrapSandboxBackend(workspace_root)
+    """,
+    "ksadk.sandbox.registry": """
+        SandboxRegistry()
+        bind_sandbox_registry(registry)
     """,
     "ksadk.sessions": "resolve_local_session_dir()",
     "ksadk.a2a": """
@@ -135,6 +151,53 @@ def of_arguments(arguments: ast.arguments) -> dict[str, tuple[bool, object]]:
     return found
 
 
+METHODS = {
+    "SandboxRegistry": """
+        get_or_create(self, *, key, backend_name, backend, ttl_seconds, isolated, idle_ttl_seconds=None, \
+max_sessions=None, input_files=None, now=None)
+        latest(self, key=None)
+        sweep(self, now=None)
+        entries(self)
+        kill(self, key)
+        clear(self)
+        close(self)
+        reset_for_tests(self)
+    """,
+    "SandboxBackend": "create_session(self, *, session_id, env=None, input_files=None)",
+    "SandboxSession": """
+        write_file(self, path, data)
+        read_file(self, path)
+        run_command(self, command, *, timeout=None, env=None, cwd=None)
+        get_host(self, port)
+        kill(self)
+    """,
+}
+"""Of classes of `ksadk.sandbox` and its registry."""
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_sandbox_has_the_promised_methods(kind: str) -> None:
+    home = importlib.import_module("ksadk.sandbox.registry" if kind == "SandboxRegistry" else "ksadk.sandbox")
+    for line in METHODS[kind].strip().splitlines():
+        name, promised = parameters(line.strip())
+        actual = inspect.signature(getattr(getattr(home, kind), name)).parameters
+        assert of_signature(actual) == promised
+
+
+def of_signature(actual: Mapping[str, inspect.Parameter]) -> dict[str, tuple[bool, object]]:
+    return {
+        name: (found.kind is found.KEYWORD_ONLY, REQUIRED if found.default is found.empty else found.default)
+        for name, found in actual.items()
+    }
+
+
+@pytest.mark.parametrize("backend", ["Bubblewrap", "LocalProcess", "E2B"])
+def test_every_backend_starts_sandboxes_in_the_same_way(backend: str) -> None:
+    kind = getattr(importlib.import_module("ksadk.sandbox"), f"{backend}SandboxBackend")
+    _, promised = parameters(METHODS["SandboxBackend"])
+    assert of_signature(inspect.signature(kind.create_session).parameters) == promised
+
+
 @pytest.mark.parametrize(("module", "signature"), SIGNATURES)
 def test_a_promised_name_is_there_with_its_signature(module: str, signature: str) -> None:
     name, promised = parameters(signature)
@@ -151,7 +214,9 @@ def test_a_promised_name_is_there_with_its_signature(module: str, signature: str
 
 
 STUBBED = [
-    item for item in SIGNATURES if str(item.values[0]).split(".")[-1] in {"workspace", "skills", "sandbox"}
+    item
+    for item in SIGNATURES
+    if item.values[0] in {f"ksadk.toolsets.{name}" for name in ("workspace", "skills", "sandbox")}
 ]
 
 
@@ -188,6 +253,9 @@ def test_invoke_takes_what_is_promised() -> None:
     [
         ("ksadk.runtime_context", "PlatformInvocationContext"),
         ("ksadk.toolsets.sandbox", "get_sandbox_tools"),
+        ("ksadk.sandbox", "SandboxError"),
+        ("ksadk.sandbox", "SandboxType"),
+        ("ksadk.sandbox.registry", "SandboxEntry"),
         ("ksadk.toolsets.web", "get_web_tools"),
         ("ksadk.toolsets.platform", "get_platform_tools"),
         ("ksadk.toolsets.workspace", "get_workspace_tools"),
