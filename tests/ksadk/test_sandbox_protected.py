@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import unprivileged
 
+from ksadk.project_files import PROTECTED_PATHS
 from ksadk.sandbox.base import SandboxError
 from ksadk.sandbox.guarding import guarded
-from ksadk.sandbox.protected import PROTECTED_PATHS, ProtectedPlaces
+from ksadk.sandbox.protected import ProtectedPlaces
 
 HOOK = "#!/bin/sh\nexit 0\n"
 CONFIG = "[core]\n\tbare = false\n"

@@ -18,21 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ksadk.project_files import PROTECTED_PATHS, STATE_DIR
 from ksadk.sandbox.base import SandboxError
 from ksadk.sandbox.trees import read_beneath, walk
 
-PROTECTED_PATHS = (
-    ".agentengine",
-    "agentengine.yaml",
-    "ksadk.yaml",
-    ".git/hooks",
-    ".git/config",
-    ".git/commondir",
-)
-"""From the root of a workspace. git takes its configuration from where commondir leads."""
-
 _GIT = ".git"
-_PRIVATE = ".agentengine"
+_PRIVATE = STATE_DIR
 """Not compared by what is in it: a sandbox has no such directory, so it is enough that it is the same one."""
 _MAX_BYTES = 16 * 1024 * 1024
 """Of everything at these places together."""
