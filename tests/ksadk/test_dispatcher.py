@@ -112,7 +112,10 @@ def test_the_older_name_does_the_same(victim: Path) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_call_says_what_is_wrong(call: tuple[Any, ...], expected: dict[str, Any]) -> None:
+def test_a_wrong_call_says_what_is_wrong(
+    call: tuple[Any, ...], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_SANDBOX_BACKEND", "none")
     result = tool_dispatcher(*call)
     assert result["ok"] is False
     assert result["error_type"] in CODES

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ksadk.project_files import PROTECTED_PATHS
 from ksadk.sandbox.base import WORKSPACE_DIRECTORY
 from ksadk.sandbox.interpreters import SYSTEM_PATH, VENV, Python, find_python
 from ksadk.sandbox.limits import Limits
-from ksadk.sandbox.protected import PROTECTED_PATHS
 from ksadk.sessions import STATE_DIR
 from ksadk.settings import Settings
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ksadk.project_files import PROTECTED_PATHS, STATE_DIR
+from ksadk.project_files import PROTECTED_PATHS
 from ksadk.sandbox.base import SandboxError
 from ksadk.sandbox.trees import read_beneath, walk
+from ksadk.sessions import STATE_DIR
 
 _GIT = ".git"
 _PRIVATE = STATE_DIR
