@@ -28,4 +28,10 @@ def make(name: str, root: Path, **options: object) -> Backend:
     return LocalProcessSandboxBackend(root, **options)  # type: ignore[arg-type]
 
 
+def meeting(count: int, directory: str = ".") -> list[str]:
+    """Lines that end once all of them run at the same time, and print their numbers."""
+    wait = f"until [ $(ls {directory}/met-* | wc -l) = {count} ]; do sleep 0.05; done"
+    return [f"touch {directory}/met-{number}; {wait}; echo {number}" for number in range(count)]
+
+
 EACH = ("local_process", "bubblewrap")

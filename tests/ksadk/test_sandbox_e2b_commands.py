@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from e2b_sandboxes import started
 from e2b_server import E2BServer
+from sandboxes import meeting
 
 from ksadk.sandbox import SandboxSpec
 from ksadk.sandbox.e2b import E2BSandboxBackend, E2BSession
@@ -63,7 +64,7 @@ def test_the_configured_time_ends_a_command_with_all_that_it_started(
     session = started()
     began = time.monotonic()
     result = session.run_command("echo before; (setsid sleep 41 &) ; sleep 42; echo after")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert (result.stdout, result.exit_code, result.timed_out, result.ok) == ("before\n", 124, True, False)
     assert {"sleep 41"} <= {process.command for process in result.left_processes}
     running = session.run_command("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
@@ -86,15 +87,17 @@ def test_ctrl_c_ends_the_command_at_once(e2b_session: E2BSession) -> None:
             e2b_session.run_command("sleep 43")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert "sleep 43" not in e2b_session.run_command("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
 
 
 def test_what_runs_in_the_background_goes_on(e2b_session: E2BSession) -> None:
-    began = time.monotonic()
-    e2b_session.run_command("(sleep 0.3; echo later > /tmp/later) > /dev/null 2>&1 &")
-    assert time.monotonic() - began < 0.3
-    assert e2b_session.run_command("sleep 1; cat /tmp/later").stdout == "later\n"
+    wait = "until [ -e /tmp/{} ]; do sleep 0.05; done"
+    line = f"({wait.format('go')}; echo then > /tmp/new; mv /tmp/new /tmp/later) > /dev/null 2>&1 &"
+    assert e2b_session.run_command(line).ok
+    assert (
+        e2b_session.run_command(f"touch /tmp/go; {wait.format('later')}; cat /tmp/later").stdout == "then\n"
+    )
 
 
 def test_200_mb_of_output_do_not_fill_the_memory(e2b_session: E2BSession) -> None:
@@ -128,11 +131,9 @@ def test_a_character_that_comes_in_two_pieces_is_whole_or_counted(e2b_session: E
 
 
 def test_commands_run_at_the_same_time(e2b_session: E2BSession) -> None:
-    began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(e2b_session.run_command, [f"sleep 1; echo {n}" for n in range(4)]))
+        results = list(pool.map(e2b_session.run_command, meeting(4, "/tmp")))
     assert [result.stdout for result in results] == ["0\n", "1\n", "2\n", "3\n"]
-    assert time.monotonic() - began < 3.5
 
 
 @pytest.mark.parametrize("allowed", [True, False])

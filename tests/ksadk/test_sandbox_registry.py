@@ -64,6 +64,7 @@ class Backend:
         self.sessions: list[Session] = []
         self._slow = slow
         self.dies = dies
+        self.asked = threading.Event()
 
     def create_session(
         self,
@@ -72,6 +73,7 @@ class Backend:
         env: Mapping[str, str] | None = None,
         input_files: Sequence[SandboxInputFile] | None = None,
     ) -> Session:
+        self.asked.set()
         time.sleep(self._slow)
         self.sessions.append(Session(session_id, dies=self.dies))
         return self.sessions[-1]
@@ -320,7 +322,7 @@ def test_one_that_is_started_while_the_registry_closes_is_ended() -> None:
     slow = Backend(slow=0.3)
     thread = threading.Thread(target=lambda: start_quietly(sandboxes, slow))
     thread.start()
-    time.sleep(0.1)
+    assert slow.asked.wait(30)
     sandboxes.close()
     thread.join(10)
     assert len(slow.sessions) == 1
@@ -335,7 +337,7 @@ def start_quietly(sandboxes: SandboxRegistry, backend: Backend) -> None:
 def test_the_sweep_thread_ends_what_nobody_asks_for(sandboxes: SandboxRegistry, backend: Backend) -> None:
     sweeper = registry._Sweeper(sandboxes, 0.05)
     sandboxes.get_or_create(**wanted(backend, now=time.time() - 99.8))
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while backend.alive and time.monotonic() < until:
         time.sleep(0.02)
     sweeper.stop()
