@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import os
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 from e2b_server import E2BServer
-from e2b_server.service import KEY
 from sandboxes import bubblewrap, meeting
 
 from ksadk.runtime_context import (
@@ -64,13 +62,13 @@ def local(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def e2b(monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[E2BServer]:
+def e2b(
+    e2b: E2BServer, sandboxes: SandboxRegistry, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> Iterator[E2BServer]:
     bubblewrap(root)  # which the service's sandboxes are
-    with tempfile.TemporaryDirectory(prefix="e2b-") as directory, E2BServer(Path(directory)) as server:
-        for name, value in {**server.environ, "E2B_API_KEY": KEY}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("KSADK_SANDBOX_TEMPLATE_ID", "base")
-        yield server
+    monkeypatch.setenv("KSADK_SANDBOX_TEMPLATE_ID", "base")
+    yield e2b
+    sandboxes.clear()  # while the service can still be asked to
 
 
 @pytest.fixture
