@@ -98,8 +98,13 @@ def test_the_help_documents_every_exit_status(agentengine: Run) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_command_ends_with_the_status_of_what_happened(
-    agentengine: Run, arguments: tuple[str, ...], status: int, code: str | None
+    agentengine: Run,
+    arguments: tuple[str, ...],
+    status: int,
+    code: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("KSADK_SANDBOX_BACKEND", "none")
     done = agentengine(*arguments, "--json")
     assert done.returncode == status
     assert "Traceback" not in done.stderr

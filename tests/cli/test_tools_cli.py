@@ -73,7 +73,10 @@ def test_groups_profiles_and_names_choose(
     assert names(command("tools", "list", "--json", *arguments).json) == wanted
 
 
-def test_only_what_can_be_called_now_is_listed_when_asked(command: Command) -> None:
+def test_only_what_can_be_called_now_is_listed_when_asked(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_SANDBOX_BACKEND", "none")
     listed = command("tools", "list", "--enabled", "--json").json["tools"]
     assert listed
     assert all(tool["enabled"] for tool in listed)
