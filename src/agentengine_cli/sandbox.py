@@ -22,7 +22,6 @@ from agentengine_cli.calls import (
     run_tool,
     seconds_of,
 )
-from ksadk.settings import Settings
 
 if TYPE_CHECKING:
     from ksadk.sandbox.registry import SandboxRegistry
@@ -216,7 +215,9 @@ def _keep(registry: SandboxRegistry) -> list[str]:
 
 
 def _seconds(text: str) -> int:
-    most = Settings.from_env().sandbox_timeout or 600
+    from ksadk.sandbox.base import longest_command
+
+    most = longest_command()
     seconds = math.ceil(seconds_of(text))
     if seconds > most:
         raise typer.BadParameter(

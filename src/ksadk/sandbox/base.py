@@ -11,7 +11,7 @@ from typing import Protocol
 from ksadk.errors import KsadkError
 from ksadk.settings import Settings
 
-COMMAND_TIMEOUT_SECONDS = 600
+_COMMAND_SECONDS = 600
 """How long one command may run where `KSADK_SANDBOX_TIMEOUT` does not say it."""
 
 SANDBOX_LIFETIME_SECONDS = 900
@@ -210,7 +210,12 @@ def command_timeout(timeout: float | None = None, settings: Settings | None = No
         if not timeout > 0:
             raise SandboxError(f"a timeout of {timeout} seconds is no time to run in")
         return float(timeout)
-    return float((settings or Settings.from_env()).sandbox_timeout or COMMAND_TIMEOUT_SECONDS)
+    return float(longest_command(settings))
+
+
+def longest_command(settings: Settings | None = None) -> int:
+    """The seconds that a command may run, as configured."""
+    return (settings or Settings.from_env()).sandbox_timeout or _COMMAND_SECONDS
 
 
 def sandbox_spec_from_env(settings: Settings | None = None) -> SandboxSpec:

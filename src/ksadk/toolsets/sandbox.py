@@ -11,9 +11,6 @@ from ksadk.tools.registry import Plan, builtin
 if TYPE_CHECKING:
     from ksadk.sandbox.verdicts import Verdict
 
-COMMAND_TIMEOUT_SECONDS: int = 600
-"""How long one command may run where `KSADK_SANDBOX_TIMEOUT` does not say it."""
-
 LANGUAGES: dict[str, str] = {
     "python": "python", "py": "python", "python3": "python",
     "javascript": "javascript", "js": "javascript", "node": "javascript", "nodejs": "javascript",
@@ -68,6 +65,7 @@ def sandbox_status() -> dict[str, Any]:
     `enabled` false means that run_command and run_code cannot work; `boundary` says why. `probe` is pending
     until the first command has found out whether the sandbox works here.
     """
+    from ksadk.sandbox.base import longest_command
     from ksadk.toolsets import sandbox_runs
 
     settings = Settings.from_env()
@@ -80,7 +78,7 @@ def sandbox_status() -> dict[str, Any]:
         "isolated": isolated(settings),
         "template_bound": bool(settings.sandbox_template_id),
         "template_id": settings.sandbox_template_id or None,
-        "timeout_seconds": settings.sandbox_timeout or COMMAND_TIMEOUT_SECONDS,
+        "timeout_seconds": longest_command(settings),
         "ttl_seconds": settings.sandbox_ttl_seconds,
         "idle_ttl_seconds": settings.sandbox_idle_ttl_seconds,
         "max_sessions": settings.sandbox_max_sessions,

@@ -5,7 +5,6 @@ from typing import Any
 
 from ksadk.settings import Settings
 
-COMMAND_TIMEOUT_SECONDS: int
 LANGUAGES: dict[str, str]
 
 def backend(settings: Settings | None = None) -> str: ...

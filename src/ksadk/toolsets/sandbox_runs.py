@@ -19,7 +19,7 @@ from ksadk.runtime_context import (
     get_current_session_id,
     get_current_workspace_root,
 )
-from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxError
+from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxError, longest_command
 from ksadk.sandbox.changes import Changes, TrackedSession
 from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
@@ -30,7 +30,7 @@ from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY, SandboxEntry
 from ksadk.settings import Settings
 from ksadk.tools.command_gate import details_of
 from ksadk.tools.registry import Plan
-from ksadk.toolsets.sandbox import COMMAND_TIMEOUT_SECONDS, LANGUAGES, line_of
+from ksadk.toolsets.sandbox import LANGUAGES, line_of
 from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_choices
 from ksadk.toolsets.workspace import workspace_root
 
@@ -48,7 +48,7 @@ class Ask:
 
     def seconds(self) -> int:
         """How long the command may run: what is asked for, and no more than is configured."""
-        most = Settings.from_env().sandbox_timeout or COMMAND_TIMEOUT_SECONDS
+        most = longest_command()
         if self.timeout is not None and self.timeout < 1:
             raise KsadkError(f"a timeout of {self.timeout} seconds is none", code="invalid_arguments")
         return most if self.timeout is None else min(self.timeout, most)
