@@ -66,7 +66,9 @@ def test_a_request_is_listed_in_its_project_and_with_all_everywhere(
 
 def test_a_request_is_shown_with_all_that_it_would_do(command: Command, waiting: str) -> None:
     shown = command("approvals", "show", waiting, "--json").json["request"]
-    assert shown["arguments"] == {"path": "a.txt", "content": "new", "overwrite": True}
+    assert shown["arguments"] == {
+        "path": "a.txt", "content": "new", "overwrite": True, "encoding": None, "in_place": False,
+    }  # fmt: skip
     assert "-old" in shown["plan"]["diff"]
     text = command("approvals", "show", waiting).stdout
     for part in ("write_workspace_file", "medium", "workspace_write", "-old", "+new", waiting,

@@ -49,7 +49,9 @@ def test_tools_groups_and_profiles_are_named(agentengine: Run) -> None:
 
 
 def test_the_arguments_of_a_tool_end_with_what_follows_them(agentengine: Run) -> None:
-    assert names(agentengine, "arguments", "write_workspace_file") == ["path=", "content=", "overwrite="]
+    assert names(agentengine, "arguments", "write_workspace_file") == [
+        "path=", "content=", "overwrite=", "encoding=", "in_place=",
+    ]  # fmt: skip
 
 
 def test_requests_are_named_while_they_can_be_answered_or_used(agentengine: Run, tmp_path: Path) -> None:

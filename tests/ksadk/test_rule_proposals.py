@@ -26,6 +26,10 @@ def workspace() -> None:
     Path("link").symlink_to("docs")
 
 
+REST = "overwrite=true encoding=null in_place=false"
+"""The arguments of a write that have defaults."""
+
+
 def asked(tool_name: str, /, **arguments: Any) -> ApprovalRequest:
     tool = find(tool_name)
     plan = Plan("s", "here", "0")
@@ -48,7 +52,13 @@ def test_a_write_is_offered_with_its_path_from_the_root_of_the_machine() -> None
     assert offered(request) == {
         "exactly this call": {
             "allow": "write_workspace_file",
-            "where": {"path": f"{here}/a[[]1].md", "content": "x", "overwrite": True},
+            "where": {
+                "path": f"{here}/a[[]1].md",
+                "content": "x",
+                "overwrite": True,
+                "encoding": None,
+                "in_place": False,
+            },
         },
         "this tool, on this file": {
             "allow": "write_workspace_file",
@@ -65,11 +75,11 @@ def test_each_width_tells_of_calls_that_it_would_also_allow() -> None:
     exact, file, directory, anywhere = proposals(request)
     assert others(request, exact.rule, [earlier]) == []
     assert others(request, file.rule, [earlier]) == [
-        "write_workspace_file 'path=docs/a[1].md' 'content=something else' overwrite=true"
+        f"write_workspace_file 'path=docs/a[1].md' 'content=something else' {REST}"
     ]
     told = others(request, directory.rule, [earlier])
     assert len(told) == 3
-    assert told[0] == "write_workspace_file path=docs/b.md content=earlier overwrite=true"
+    assert told[0] == f"write_workspace_file path=docs/b.md content=earlier {REST}"
     assert all("path=docs/" in call for call in told)
     assert len(others(request, anywhere.rule, [])) == 3
 
