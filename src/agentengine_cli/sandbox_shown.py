@@ -118,6 +118,9 @@ def _remarks(result: Result) -> list[str]:
         f"not let: {denial['what']}: {denial['rule']}; what would allow it: {denial['allow']}"
         for denial in result["denials"]
     ]
+    if "not_in_sandbox" in result:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in result["not_in_sandbox"].items())
+        found.append(f"files of the workspace that are not in the sandbox: {reasons.replace('_', ' ')}")
     left = result.get("left_processes", ())
     if left:
         names = ", ".join(output.visible(process["command"]) for process in left)

@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "list": (list,),
     "object": (dict,), "any object": (dict,), "null": (type(None),),
 }  # fmt: skip
-NOT_PROVOKED = {"timed_out", "output_limit_exceeded"}
+NOT_PROVOKED = {"timed_out", "output_limit_exceeded", "not_in_sandbox"}
 
 Command = Callable[..., Any]
 

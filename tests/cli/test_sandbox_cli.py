@@ -252,8 +252,11 @@ def test_a_sandbox_of_e2b_can_be_kept_and_ended_later(
         for name, value in {**server.environ, "E2B_API_KEY": KEY}.items():
             monkeypatch.setenv(name, value)
         done = sandboxed(command, "--yes", "--", "cat", "f.txt")
-        assert (done.status, done.stdout) == (0, "one\ntwo\n")
+        assert (done.status, done.stdout, done.stderr) == (0, "one\ntwo\n", "")
         assert server.sandboxes == {}
+        Path("large").write_bytes(bytes(3 << 20))
+        done = sandboxed(command, "--yes", "--", "true")
+        assert done.stderr == "files of the workspace that are not in the sandbox: 1 too large\n"
         done = sandboxed(command, "--yes", "--keep", "--json", "--", "false")
         [kept] = done.json["kept"]
         assert (done.status, list(server.sandboxes)) == (1, [kept])

@@ -112,6 +112,19 @@ def test_files_of_the_workspace_are_there(kind: str, root: Path) -> None:
     assert run_command("cat f", cwd="d")["stdout"] == "content"
 
 
+def test_a_result_counts_the_files_that_did_not_go_in(
+    e2b: E2BServer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "not_in_sandbox" not in run_command("true")
+    (root / ".git").mkdir()
+    (root / "link").symlink_to("small")
+    (root / "large").write_text("x" * 50)
+    (root / "small").write_text("x")
+    monkeypatch.setenv("KSADK_SANDBOX_SYNC_MAX_FILE_BYTES", "20")
+    with tool_execution_scope("another"):
+        assert run_command("ls")["not_in_sandbox"] == {"too_large": 1, "link": 1}
+
+
 @pytest.mark.parametrize("kind", ["isolated", "local"], indirect=True)
 def test_a_command_changes_the_workspace_and_one_that_does_nothing_leaves_it_as_it_is(
     kind: str, root: Path

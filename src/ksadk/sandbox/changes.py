@@ -74,6 +74,9 @@ class TrackedWorkspace(Protocol):
 
     root: Path
 
+    def missing(self) -> dict[str, int]:
+        """How many of its entries are not in the sandbox, by the reason."""
+
     def changes(self, session: SandboxSession) -> Changes:
         """Compare. Raises `SandboxError`."""
 

@@ -99,6 +99,10 @@ class WorkspaceCopy:
             self._take(taking, path, None, deleted=True)
         return taking.done()
 
+    def missing(self) -> dict[str, int]:
+        """Nothing: a copy is whole."""
+        return {}
+
     @property
     def copy_id(self) -> str:
         """The id under which it is listed once it is kept."""

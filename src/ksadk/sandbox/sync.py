@@ -78,6 +78,10 @@ class SyncedWorkspace:
             synced.files.append(SandboxInputFile(root / found.path, target))
         return synced
 
+    def missing(self) -> dict[str, int]:
+        """What `skipped` has, but for directories, which are never wanted there."""
+        return {reason: count for reason, count in self.skipped.items() if reason != "directory"}
+
     def remove(self) -> None:
         """Nothing was made for it on this machine."""
 

@@ -336,11 +336,13 @@ def _result(
         "duration_seconds": round(done.duration_seconds, 3),
         "denials": [asdict(denial) for denial in done.denials],
     }
+    session = entry.session
     extras: dict[str, Any] = {
         "encoding_errors": done.encoding_errors,
         "left_processes": [asdict(process) for process in done.left_processes],
         "output_limit_exceeded": done.output_limit_exceeded,
         "protected_path_changed": [item.to_result() for item in removed],
+        "not_in_sandbox": session.workspace.missing() if isinstance(session, TrackedSession) else {},
     }
     result |= {name: value for name, value in extras.items() if value}
     for stream in ("stdout", "stderr"):
