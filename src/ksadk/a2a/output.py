@@ -50,6 +50,10 @@ WORKING_AFTER = 0.05
 """Seconds after which any other task that has only begun is WORKING, and what it has said so far is told.
 Most answers are over before, nobody can have looked, and events are most of what an answer costs."""
 
+HEAD_START = 4
+"""How many turns of the event loop a chunk of a stream has to itself: the work on chunks that come right
+behind it would delay it."""
+
 
 @dataclass(slots=True)
 class _Segment:
@@ -278,6 +282,8 @@ class Output:
         )
         if self._streamed:
             await self.work()
+            for _ in range(HEAD_START):
+                await asyncio.sleep(0)
 
     def _new_id(self, kind: str) -> str:
         number = 1
