@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sandboxes import bubblewrap
 
-from ksadk.sandbox.base import SandboxCommandResult
+from ksadk.sandbox import isolated
+from ksadk.sandbox.base import SandboxCommandResult, SandboxError
 from ksadk.sandbox.interpreters import find_python
 from ksadk.sandbox.limits import MIB, Limits
+from ksadk.sandbox.mounts import Layout
 
 
 def run(root: Path, line: str, **options: object) -> SandboxCommandResult:
@@ -115,3 +118,22 @@ def test_a_link_in_the_place_of_an_environment_is_not_followed(root: Path, tmp_p
     venv.create(tmp_path / "other", symlinks=True)
     (root / ".venv").symlink_to(tmp_path / "other")
     assert find_python(root).directories == () and find_python(root).path == ()
+
+
+def test_a_link_that_is_put_in_the_place_of_what_is_just_mounted_shows_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = project.parent / "secret"
+    secret.mkdir()
+    bubblewrap(project)  # the probe is no part of this
+    looked_at = isolated.layout
+
+    def swapped(*arguments: Any, **options: Any) -> Layout:
+        seen = looked_at(*arguments, **options)
+        (project / ".venv").rename(project / "away")
+        (project / ".venv").symlink_to(secret)
+        return seen
+
+    monkeypatch.setattr(isolated, "layout", swapped)
+    with pytest.raises(SandboxError, match=f"not started: {project}/.venv is {secret}"):
+        run(project, "true")

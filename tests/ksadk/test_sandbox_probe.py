@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from sandboxes import bubblewrap
 
+from ksadk.runtime_context import workspace_root_scope
 from ksadk.sandbox import verdicts
 from ksadk.sandbox.base import SandboxCommandResult, SandboxError
 from ksadk.sandbox.choice import chosen_backend, create_sandbox_backend
@@ -19,7 +21,10 @@ from ksadk.sandbox.escapes import ATTEMPTS, Trial, attempt, probe_escapes
 from ksadk.sandbox.isolated import Bubblewrap
 from ksadk.sandbox.local_process import LocalProcessSandboxBackend
 from ksadk.sandbox.probe import probe
+from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY
 from ksadk.sandbox.verdicts import known
+from ksadk.toolsets.sandbox import run_command
+from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_scope
 
 UBUNTU = "bwrap: setting up uid map: Permission denied"
 LOOPBACK = "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted"
@@ -293,3 +298,34 @@ def test_an_attempt_succeeds_where_there_is_no_sandbox(tmp_path: Path, name: str
     trial = Naive(Bubblewrap("no bwrap"), tmp_path)
     promised, found = ATTEMPTS[name]
     assert not attempt(name, promised, found, trial).holds
+
+
+def environment_of(directory: Path) -> Path:
+    (directory / "pyvenv.cfg").touch()
+    return directory / "bin"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda root: root / "bin",
+        lambda root: environment_of(root.parent / "environment"),
+        lambda root: Path(os.path.relpath(root / "bin")),
+    ],
+    ids=["in the workspace", "in an environment of Python", "relative"],
+)
+def test_no_program_is_run_from_where_a_command_may_have_put_it(
+    root: Path, hostile: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bubblewrap(root)
+    (root.parent / "environment").mkdir()
+    directory = hostile(root)
+    directory.mkdir()
+    for name in ("bwrap", "cp", "mv", "rm", "chmod", "slirp4netns", "nsenter", "ip"):
+        (directory / name).write_text(f"#!/bin/sh\ntouch {root.parent}/ran\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+    with workspace_root_scope(root), sandbox_scope(SandboxChoices(on_copy=True, net=True)):
+        assert run_command("true", approval={"approved": True})["ok"]
+        GLOBAL_SANDBOX_REGISTRY.clear()
+    assert not (root.parent / "ran").exists()

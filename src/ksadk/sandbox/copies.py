@@ -22,6 +22,7 @@ from ksadk.sandbox.changes import (
     is_entered,
 )
 from ksadk.sandbox.left_overs import copies_directory
+from ksadk.sandbox.programs import system_program
 from ksadk.sandbox.records import COPY, Facts, Record, account_tag
 from ksadk.sandbox.trees import read_beneath, remove_tree, walk
 from ksadk.sessions import STATE_DIR
@@ -179,7 +180,7 @@ def _copy(root: Path, directory: Path) -> None:
     names = [name for name in sorted(entry.name for entry in root.iterdir()) if name.casefold() != STATE_DIR]
     for start in range(0, len(names), _AT_ONCE):
         # cp keeps links, modes and times, and shares the blocks of files where the file system can.
-        command = ["cp", "-a", "--reflink=auto", "-t", str(directory), "--"]
+        command = [system_program("cp"), "-a", "--reflink=auto", "-t", str(directory), "--"]
         command += [f"./{name}" for name in names[start : start + _AT_ONCE]]
         done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode:

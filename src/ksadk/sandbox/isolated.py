@@ -25,6 +25,7 @@ from ksadk.sandbox.base import (
 from ksadk.sandbox.denials import Facts, denials
 from ksadk.sandbox.environment import allowed, for_command
 from ksadk.sandbox.limits import Cgroup, Limits, cpu_seconds, process_limit
+from ksadk.sandbox.mounted import check_mounts
 from ksadk.sandbox.mounts import HOME, NO_RESOLVER, Layout, layout
 from ksadk.sandbox.network import OwnNetwork, own_network
 from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES
@@ -176,7 +177,7 @@ def run(
         ))  # fmt: skip
         theirs.close()
         stack.enter_context(watch(running))
-        ended = _to_the_end(running, ours, group, own, deadline)
+        ended = _to_the_end(running, seen, ours, group, own, deadline)
         told = _told(ours)
         refused = tuple(group.denials(place.limits)) if group is not None else ()
     names = [line.removeprefix("left ") for line in told if line.startswith("left ")]
@@ -186,13 +187,19 @@ def run(
 
 
 def _to_the_end(
-    running: Running, ours: socket.socket, group: Cgroup | None, own: OwnNetwork | None, deadline: float
+    running: Running,
+    seen: Layout,
+    ours: socket.socket,
+    group: Cgroup | None,
+    own: OwnNetwork | None,
+    deadline: float,
 ) -> Ended:
     """Let the command begin once everything that holds it is there, and wait until all of it has ended."""
     if group is not None:
         _join_early(running, group)
     _await_ready(running, ours, min(deadline, time.monotonic() + SETUP_SECONDS))
     with _namespace(running) as (init, ends), ExitStack() as stack:
+        check_mounts(init, seen.sources())
         inside = processes.children(init)
         if group is not None:
             group.holds(inside)

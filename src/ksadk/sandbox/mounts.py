@@ -20,6 +20,9 @@ TOOLS = "/opt/sandbox/bin"
 NO_RESOLVER = "nameserver 192.0.2.1\n"
 """An address that is nobody's: looking for a name ends at once, and is counted as a missing way out."""
 
+_DEVICES = tuple(f"/dev/{name}".encode() for name in ("full", "null", "random", "tty", "urandom", "zero"))
+"""What bwrap mounts of itself."""
+
 _READ_ONLY = ("/", "/usr", "/etc", "/dev", "/proc/sys")
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -52,6 +55,12 @@ class Layout:
     empty: tuple[str, ...]
     closed: tuple[str, ...]
     data: Mapping[str, bytes] = field(default_factory=dict)
+
+    def sources(self) -> set[bytes]:
+        """What of this machine is mounted: nothing that is not below one of these must be."""
+        words = zip(self.arguments, self.arguments[1:], strict=False)
+        bound = {os.fsencode(source) for word, source in words if word in ("--bind", "--ro-bind")}
+        return bound.union(_DEVICES)
 
 
 def layout(

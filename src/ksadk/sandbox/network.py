@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ksadk.sandbox.base import SandboxError
-from ksadk.settings import Settings
+from ksadk.sandbox.programs import find_program
 
 CLOSED = (
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
@@ -75,9 +74,8 @@ class OwnNetwork:
 
 def own_network() -> OwnNetwork | None:
     """What makes a network of its own here, or None: then a network is this machine's."""
-    path = Settings.from_env().given().get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    found = [shutil.which(name, path=path) for name in ("slirp4netns", "nsenter", "ip")]
-    slirp, nsenter, ip = found
+    programs = ("slirp4netns", "nsenter", "ip")
+    slirp, nsenter, ip = (find_program(name, "/usr/sbin", "/sbin") for name in programs)
     if slirp is None or nsenter is None or ip is None or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return None
     return OwnNetwork(slirp, nsenter, ip)

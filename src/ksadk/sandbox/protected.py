@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ksadk.project_files import PROTECTED_PATHS
 from ksadk.sandbox.base import SandboxError
+from ksadk.sandbox.programs import system_program
 from ksadk.sandbox.trees import read_beneath, walk
 from ksadk.sessions import STATE_DIR
 
@@ -208,7 +209,10 @@ def _move(place: Path, target: str) -> None:
     except OSError:
         # To another file system. mv takes trees of any depth, and FIFOs.
         done = subprocess.run(
-            ["mv", "--", str(place), target], stdin=subprocess.DEVNULL, capture_output=True, check=False
+            [system_program("mv"), "--", str(place), target],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         )
         if done.returncode:
             why = done.stderr.decode(errors="replace").strip()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ksadk.sandbox.programs import system_program
+
 MAX_DEPTH = 64
 """Directories inside each other that are entered."""
 
@@ -96,7 +98,8 @@ def read_beneath(top: Path, path: str, limit: int) -> tuple[bytes, os.stat_resul
 def remove_tree(path: Path) -> None:
     """Delete a directory with all that is in it, however deep that is and whatever its modes are."""
     # Programs that are made for it: Python's own goes by recursion, which a hostile tree ends.
-    for command in (["chmod", "-R", "u+rwX", "--", str(path)], ["rm", "-rf", "--", str(path)]):
+    for name, *flags in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
+        command = [system_program(name), *flags, "--", str(path)]
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ksadk.sandbox.base import SandboxError
 from ksadk.sandbox.diagnosis import Diagnosis, not_installed, other_platform
+from ksadk.sandbox.programs import find_program, search_path
 from ksadk.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def unavailable(verdict: Verdict) -> SandboxError:
 
 def find_bwrap() -> str | None:
     """The bwrap on the path, or None. Starts nothing."""
-    return None if other_platform() else shutil.which("bwrap", path=_search_path())
+    return None if other_platform() else find_program("bwrap")
 
 
 def known() -> Verdict | None:
@@ -73,12 +73,8 @@ def without_run() -> Verdict | None:
     if elsewhere is not None:
         return Verdict(False, "", diagnosis=elsewhere)
     if find_bwrap() is None:
-        return Verdict(False, "", diagnosis=not_installed(_search_path().split(":")))
+        return Verdict(False, "", diagnosis=not_installed(search_path()))
     return None
-
-
-def _search_path() -> str:
-    return Settings.from_env().given().get("PATH", os.defpath)
 
 
 def verdict_file() -> Path:
