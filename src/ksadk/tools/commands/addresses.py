@@ -10,11 +10,18 @@ from urllib.parse import unquote
 
 _HOSTS = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
 _ADDRESSES = frozenset(
-    map(ipaddress.ip_address, ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254"))
+    ipaddress.ip_address(text)
+    for text in (
+        *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "168.63.129.16"),
+        *("192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
+    )
 )
 _NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)(?:\.(?:0[xX][0-9a-fA-F]+|[0-9]+)){0,3}")
 _PARTS = re.compile(r"[\s/@?#=,'\"()<>;|&\\{}]+")
-_PLAIN = re.compile(r"169\.254\.(?:169\.254|170\.2)|100\.100\.100\.200|metadata\.google\.internal")
+_PLAIN = re.compile(
+    r"169\.254\.(?:169\.254|170\.2)|100\.100\.100\.200|168\.63\.129\.16|192\.0\.0\.192|metadata\.google\.internal"
+    r"|//metadata(?![\w.-])"
+)
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ksadk.tools.commands.findings import CHANGES, READS_GIT, Finding, unclear
+from ksadk.tools.commands.findings import CHANGES, READS_GIT, Finding, unclear, worst
 from ksadk.tools.commands.flags import read_flags
-from ksadk.tools.commands.places import leads_outside
+from ksadk.tools.commands.operands import into_protected
+from ksadk.tools.commands.places import judge_write, leads_outside
 from ksadk.tools.commands.programs import PROGRAMS
 from ksadk.tools.commands.words import UNKNOWN, Word
 
@@ -91,6 +92,11 @@ def _judge_subcommand(name: str, words: tuple[Word, ...]) -> Finding:
     reading = read_flags(flags, words)
     if reading.problem:
         return unclear(f"git {name}: {reading.problem}")
+    if name in ("init", "mv") and reading.operands:
+        places = [judge_write(word, elsewhere=False) for word in reading.operands]
+        found = [place for place in (*places, into_protected(reading.operands)) if place is not None]
+        if found:
+            return worst(found)
     if name == "fetch" and not all(word.known and _REMOTE.fullmatch(word.text) for word in reading.operands):
         return Finding("ask", "network", "git fetch from a place that is named here")
     return CHANGES._replace(does=f"git {name} changes the repository")

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ksadk.tools.commands.findings import PROJECT, READS, WRAPS, Finding, unclear, worst
 from ksadk.tools.commands.flags import read_flags
-from ksadk.tools.commands.operands import Writes
-from ksadk.tools.commands.places import leads_outside
+from ksadk.tools.commands.operands import Writes, leads_elsewhere
+from ksadk.tools.commands.places import leads_outside, may_be_code
 from ksadk.tools.commands.scripts import awk_only_transforms, python_does
 from ksadk.tools.commands.words import UNKNOWN, Redirect, Word, shown
 
@@ -26,6 +26,7 @@ _FLAGS = {
 }
 NAMES = SHELLS | frozenset(_FLAGS)
 _SHELL_FLAGS = re.compile(r"[-+][euxvnc]+|--norc|--noprofile")
+_SHELL_OPTION = re.compile(r"[-+][euxvn]*o")
 _SHELL_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace"})
 _MODULES = frozenset(
     {
@@ -70,8 +71,11 @@ def judge_interpreter(
     reading = read_flags(_FLAGS[name], rest, first_operand_ends=True)
     if reading.problem:
         return Finding("ask", "runs_code", f"{name} may run code that is given here: {reading.problem}")
+    if any(leads_elsewhere(value) for value in reading.values):
+        return Finding("ask", "runs_code", f"{name} runs code from outside of the workspace")
     if name == "node" and rest and rest[0].text == "--test":
-        return PROJECT
+        files = read_flags(_FLAGS[name], rest).operands
+        return worst([PROJECT, *(_file(name, word) for word in files)])
     return _file(name, reading.operands[0]) if reading.operands else _sent(name)
 
 
@@ -96,6 +100,8 @@ def _module(judge: Starter, words: tuple[Word, ...], redirects: list[Redirect], 
 def _file(name: str, word: Word) -> Finding:
     if not word.known or word.text == "-" or leads_outside(word.text):
         return Finding("ask", "runs_code", f"{name} runs code from outside of the workspace")
+    if not may_be_code(word.text):
+        return Finding("ask", "runs_code", f"{name} runs a file whose name is not that of code")
     return PROJECT
 
 
@@ -108,7 +114,7 @@ def _shell(judge: Starter, name: str, rest: tuple[Word, ...], redirects: list[Re
     while at < len(rest) and (rest[at].may_be_flag or rest[at].text.startswith("+")):
         text = rest[at].text
         at += 1
-        if text in ("-o", "+o"):
+        if _SHELL_OPTION.fullmatch(text):
             at += 1
             if at > len(rest) or rest[at - 1].text not in _SHELL_OPTIONS:
                 return Finding("ask", "runs_code", f"{name} with an option that is not known")

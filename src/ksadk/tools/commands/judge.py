@@ -29,6 +29,7 @@ from ksadk.tools.commands.places import (
     judge_write,
     leads_outside,
     may_be_code,
+    may_connect,
     may_leave,
     metadata,
     names_metadata,
@@ -161,6 +162,8 @@ class Judge:
     def _assigned(self, assignments: tuple[Assignment, ...]) -> Iterator[Finding]:
         for assignment in assignments:
             finding = builtins.guarded(assignment.name)
+            if assignment.value is not None and may_connect(assignment.value):
+                finding = NETWORK
             if finding is not None:
                 yield finding
 
@@ -171,7 +174,7 @@ class Judge:
                 redirect.operator in (">&", "<&") and (target.text == "-" or target.text.isdigit())
             ):
                 continue
-            if redirect.operator == "<" and not target.text.startswith("/dev/"):
+            if redirect.operator == "<" and not may_connect(target):
                 if is_secret(target.text):
                     yield _SECRET
                 continue

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ksadk.tools.commands.findings import CHANGES, HARMLESS, PROJECT, READS, Finding, unclear, worst
-from ksadk.tools.commands.flags import Reading, read_flags
-from ksadk.tools.commands.places import is_protected, judge_write, leads_outside, protected
+from ksadk.tools.commands.flags import Reading, Value, read_flags
+from ksadk.tools.commands.places import (
+    SINKS,
+    is_protected,
+    judge_write,
+    leads_outside,
+    may_be_code,
+    protected,
+)
 from ksadk.tools.commands.programs import PROGRAMS
 from ksadk.tools.commands.scripts import sed_only_transforms
 from ksadk.tools.commands.words import UNKNOWN, Word
@@ -18,13 +25,20 @@ _MAKE_PROGRAMS = re.compile(
     r"SHELL|\.SHELLFLAGS|MAKE.*|CC|CXX|CPP|LD|AR|AS|RM|.*(?:COMMAND|PROGRAM|SHELL|EXEC)"
 )
 _PLAIN_VALUE = re.compile(r"[\w./:@,+=-]*", re.ASCII)
-_CMAKE_PROGRAMS = re.compile(r"[A-Z_]*(?:COMPILER|LAUNCHER|COMMAND|PROGRAM|TOOLCHAIN|EXECUTABLE|LINKER)")
+_CMAKE_PROGRAMS = re.compile(
+    r"(?!CMAKE_EXPORT_COMPILE_COMMANDS\b)[A-Z_]*(?:COMPILER|LAUNCHER|COMMAND|PROGRAM|TOOLCHAIN|EXECUTABLE|LINKER"
+    r"|MODULE_PATH|RULES|PROJECT_\w*INCLUDE)"
+)
+_LOADED = frozenset({"-f", "--format", "-R", "--reporter", "--output-format", "-cp", "-classpath"})
+"""Flags whose value may be code: a formatter, a reporter, a class path."""
+_DOCTEST = frozenset({"pytest", "py.test", "doctest"})
+"""Programs that run the examples of a text that they are given."""
 _TAR_LIST = re.compile(r"-?[tvfzjJ]*t[tvfzjJ]*")
 _TAR_CREATE = re.compile(r"-?(?=[cvfzjJ]*c)[cvzjJ]*f")
 _MODE = re.compile(r"[ugoa]*[+=-][rwxX]+|0?[0-7]{3}")
 _GOALS = {"mvn": re.compile(r"[A-Za-z][\w-]*"), "gradle": re.compile(r"[\w:-]+")}
 _COMPILER = frozenset({"-W", "-f", "-m"})
-_COMPILER_VALUE = re.compile(r"(?!.*(?:plugin|use-ld|dump|profile))[\w+=-]*", re.ASCII)
+_COMPILER_VALUE = re.compile(r"(?!.*(?:plugin|use-ld|dump|profile|llvm))[\w+=-]*", re.ASCII)
 
 _DELETE = frozenset({"rm", "unlink", "truncate"})
 _EMPTY = frozenset({"mkdir", "rmdir", "touch", "venv", *_DELETE})
@@ -84,6 +98,12 @@ def judge_dd(words: tuple[Word, ...], *, elsewhere: bool) -> Finding:
     return worst([unclear("dd copies raw data"), *(place for place in places if place is not None)])
 
 
+def leads_elsewhere(value: Value) -> bool:
+    """Whether the value of a flag is code that is neither the workspace's nor the system's."""
+    places = value.word.text.split(":") if value.flag in _LOADED else []
+    return any(leads_outside(place) and not place.startswith("/usr/") for place in places)
+
+
 def _none(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG001
     return unclear(f"{name} with names is not known to be harmless") if reading.operands else PROJECT
 
@@ -110,11 +130,24 @@ def _write(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG
         return unclear(f"{name} of nothing")
     if name not in _INTO:
         return CHANGES
+    if name != "cp" and SINKS.fullmatch(files[-1].text):
+        return Finding("reject", "device", f"{name} puts a file in the place of a device")
+    if name == "mv" and _is_temporary(files[-1]) and not all(map(_is_temporary, files)):
+        return Finding("ask", "deletes", "moves files to /tmp, which may not outlive the line")
     if any(map(_is_vague, files[:-1])):
         return unclear(f"{name} of whatever is there")
+    return into_protected(files) or CHANGES
+
+
+def into_protected(files: Sequence[Word]) -> Finding | None:
+    """The refusal of files that would be at a protected path once they are put where the last one says."""
     into = files[-1].text.rstrip("/")
     named = (f"{into}/{word.text.rstrip('/').rpartition('/')[2]}" for word in files[:-1])
-    return next((protected(path) for path in named if is_protected(path)), CHANGES)
+    return next((protected(path) for path in named if is_protected(path)), None)
+
+
+def _is_temporary(word: Word) -> bool:
+    return f"{word.text}/".startswith("/tmp/")
 
 
 def _is_vague(word: Word) -> bool:
@@ -125,12 +158,17 @@ def _is_vague(word: Word) -> bool:
 def _code(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG001
     for word in reading.operands:
         text = word.text
-        if word.splits or text.startswith("@") or "://" in text or leads_outside(text):
+        strange = text.startswith("@") or "://" in text or (name in _DOCTEST and not may_be_code(text))
+        if word.splits or strange or leads_outside(text):
             return Finding("ask", "runs_code", f"{name} may run code from outside of the workspace")
     goals = _GOALS.get(name)
     if goals is not None and not all(goals.fullmatch(word.text) for word in reading.operands):
         return unclear(f"{name} with a goal that may run any program")
     for value in reading.values:
+        if name != "gcc" and leads_elsewhere(value):
+            return Finding("ask", "runs_code", f"{name} may run code from outside of the workspace")
+        if value.flag == "-p" and name in _DOCTEST and not value.word.text.startswith("no:"):
+            return unclear(f"{name} is told to load a plugin")
         strange = name == "gcc" and value.flag in _COMPILER and not _COMPILER_VALUE.fullmatch(value.word.text)
         if strange or (value.flag == "--cov-report" and leads_outside(value.word.text.rpartition(":")[2])):
             return unclear(f"{name} may start a program or write elsewhere: {value.flag}")
@@ -161,9 +199,9 @@ def _make(name: str, reading: Reading, writes: Writes) -> Finding:  # noqa: ARG0
     for value in reading.values:
         text = value.word.text
         if value.flag in ("-f", "--file", "-C", "--directory") and (
-            text == "-" or leads_outside(text) or UNKNOWN in text
+            text == "-" or leads_outside(text) or UNKNOWN in text or not may_be_code(text)
         ):
-            return Finding("ask", "runs_code", "make goes by a file from outside of the workspace")
+            return Finding("ask", "runs_code", "make goes by a file that may be anybody's")
     for word in reading.operands:
         set_here = _MAKE_VARIABLE.fullmatch(word.text)
         text = set_here["value"] if set_here else word.text
@@ -218,6 +256,8 @@ _SPECIAL: dict[str, Callable[[str, Reading, Writes], Finding]] = {
 def _tar(words: tuple[Word, ...], writes: Writes, *, elsewhere: bool) -> Finding:
     if words and all(word.known and not word.text.startswith("--") for word in words):
         letters, rest = words[0].text, words[1:]
+        if any(":" in word.text for word in rest[:1]):
+            return unclear("tar may take it for a file of another machine")
         if not any(word.text.startswith("-") for word in rest):
             if _TAR_LIST.fullmatch(letters):
                 return READS

@@ -11,22 +11,24 @@ from ksadk.tools.commands.addresses import is_metadata, mentions_metadata
 from ksadk.tools.commands.findings import NETWORK, Finding
 from ksadk.tools.commands.words import UNKNOWN, Script, Word, shown
 
-SINKS = re.compile(r"/dev/(?:null|stdout|stderr|fd/[0-9]+)")
+SINKS = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/[0-9]+)")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)(?:/|\Z)")
 _PROTECTED = tuple(tuple(path.split("/")) for path in PROTECTED_PATHS)
 _TOPS = frozenset(names[0] for names in _PROTECTED)
 _PATTERN = re.compile(r"[*?\[]")
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _SECRETS = re.compile(
-    r"(?:~|/root|/home/[^/]+|\0)/(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|\.docker|\.git-credentials|\.config)(?:/.*|\Z)"
+    r"(?:~[\w-]*|(?:.*/)?root|(?:.*/)?home/[^/]+|\0)/\.(?:ssh|aws|azure|gnupg|netrc|kube|docker|git-credentials"
+    r"|config|pypirc|npmrc|password-store|vault-token|\w+_history)(?:/.*|\Z)"
+    r"|/(?:var/)?run/secrets(?:/.*|\Z)|/dev/(?:[shv]d|xvd|nvme|dm-|mapper/|disk/|k?mem).*"
     r"|/etc/(?:shadow|gshadow|sudoers).*|/proc/[^/]+/(?:environ|mem|root|cwd).*|(?:.*/)?\.agentengine(?:/.*|\Z)"
 )
 _RESULTS = re.compile(
     r".*\.(?:log|txt|out|err|json|xml|csv|tsv|md|html|diff|lock|svg|png)|/tmp/.*|/dev/.*", re.DOTALL
 )
 _CODE_ALL_THE_SAME = re.compile(
-    r"(?:.*/)?(?:package|composer|deno|tsconfig|\.\w+rc)\.json|(?:.*/)?(?:CMakeLists|requirements[\w-]*)\.txt"
-    r"|(?:.*/)?(?:pom|build)\.xml"
+    r"(?:.*/)?(?:package|composer|deno|\.\w+rc|[\w.-]*config|[\w-]*project|nx|turbo|lerna|angular|CMake\w*)\.json"
+    r"|(?:.*/)?(?:CMakeLists|requirements[\w-]*)\.txt|(?:.*/)?(?:pom|build|phpunit)\.xml"
 )
 
 
@@ -45,7 +47,7 @@ def judge_write(word: Word, *, elsewhere: bool) -> Finding | None:
         return protected(path)
     if UNKNOWN in text or word.splits or not text:
         return Finding("ask", "unknown_place", "writes where only the run will tell")
-    if path.startswith("/tmp/"):
+    if path.startswith("/tmp/") and not path.startswith("/tmp/."):  # the home of a sandbox
         return None
     if leads_outside(path):
         return Finding("ask", "outside_workspace", f"writes to {shown(path)}, outside of the workspace")
@@ -54,6 +56,12 @@ def judge_write(word: Word, *, elsewhere: bool) -> Finding | None:
     if path.casefold().startswith(".git/"):
         return Finding("ask", "repository", f"writes to {shown(path)} behind git's back")
     return None
+
+
+def may_connect(word: Word) -> bool:
+    """Whether a redirection from there may be a connection."""
+    text = word.text
+    return _SOCKET.match(text) is not None or (text.startswith("/dev/") and not word.known)
 
 
 def leads_outside(path: str) -> bool:

@@ -20,8 +20,14 @@ _AWK_STRANGE = re.compile(
     r"system|getline|@|\|&|(?<!\|)(?:\||\|{3,})(?!\|)|close|fflush|/inet|\\\n|>>"
     r"|>(?![ ]*=|[ ]*[0-9.]+[ ]*(?:[){;&|]|\Z))"
 )
-_AWK_PATTERN = re.compile(r"(?:^|~)\s*!?/(?:[^/\\\n]|\\.)*/")
-"""A regular expression where nothing else can begin with a slash."""
+_AWK_TOKEN = re.compile(
+    r"(?P<blank>[ \t]+|#[^\n]*)|\"(?:[^\"\\\n]|\\.)*\"|(?P<value>[A-Za-z_]\w*|[0-9.]+|\])|.", re.DOTALL
+)
+_AWK_PATTERN = re.compile(r"/(?P<body>(?:[^/\\\n]|\\.)*)/")
+_AWK_BEFORE_PATTERN = frozenset({"", "{", "}", "(", ",", ";", "\n", "!", "~", "&", "|"})
+"""What a regular expression alone, and no division, can stand behind."""
+_AWK_WORDS = frozenset({"in", "print", "printf", "return", "else", "do", "delete", "exit", "case", "length"})
+_AWK_BRACKETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]")
 
 _CALLED = frozenset(
     {
@@ -87,7 +93,28 @@ def sed_only_transforms(script: str) -> bool:
 
 def awk_only_transforms(program: str) -> bool:
     """Whether an awk program neither runs programs nor writes files."""
-    return _AWK_STRANGE.search(_AWK_PATTERN.sub("", program)) is None
+    return _AWK_STRANGE.search(_without_patterns(program)) is None
+
+
+def _without_patterns(program: str) -> str:
+    """An awk program without its regular expressions, up to the first slash that may be either that or a
+    division."""
+    kept, at, before = "", 0, ""
+    while (found := _AWK_TOKEN.match(program, at)) is not None:
+        at, text = found.end(), found[0]
+        if text == "/" and before in _AWK_BEFORE_PATTERN:
+            pattern = _AWK_PATTERN.match(program, found.start())
+            if pattern is None or "[" in _AWK_BRACKETS.sub("", pattern["body"]):
+                return kept + program[found.start() :]
+            at, text, before = pattern.end(), "", "]"  # a value
+        elif text == "/" and (before not in ("]", "0")):
+            return kept + program[found.start() :]
+        elif found["value"]:
+            before = text if text in _AWK_WORDS else "0"
+        elif not found["blank"]:
+            before = text
+        kept += text
+    return kept
 
 
 def python_does(code: str) -> Literal["computes", "imports"] | None:
