@@ -120,6 +120,12 @@ def test_a_link_in_the_place_of_an_environment_is_not_followed(root: Path, tmp_p
     assert find_python(root).directories == () and find_python(root).path == ()
 
 
+def test_a_project_of_many_files_runs_too(project: Path) -> None:
+    for number in range(4000):
+        (project / f"a-{number}").touch()
+    assert run(project, "mine").stdout == f"42 {project}/.venv\n"
+
+
 def test_a_link_that_is_put_in_the_place_of_what_is_just_mounted_shows_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ TOOLS = "/opt/sandbox/bin"
 NO_RESOLVER = "nameserver 192.0.2.1\n"
 """An address that is nobody's: looking for a name ends at once, and is counted as a missing way out."""
 
+_MAX_ENTRIES = 1000
 _DEVICES = tuple(f"/dev/{name}".encode() for name in ("full", "null", "random", "tty", "urandom", "zero"))
 """What bwrap mounts of itself."""
 
@@ -146,9 +147,12 @@ def _interpreters(python: Python, root: Path) -> Iterator[str]:
         yield from ("--ro-bind", source, place)
     if (str(root / VENV), str(root / VENV)) in python.directories:
         # An installation that refers to the project's own files finds them where they are outside.
-        for entry in sorted(root.iterdir()):
-            if not entry.name.startswith("."):
-                yield from ("--symlink", f"{WORKSPACE_DIRECTORY}/{entry.name}", str(entry))
+        with os.scandir(root) as found:
+            entries = [entry for entry in found if not entry.name.startswith(".")]
+        # Packages are directories. bwrap takes a number of arguments, and no more.
+        entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name))
+        for entry in entries[:_MAX_ENTRIES]:
+            yield from ("--symlink", f"{WORKSPACE_DIRECTORY}/{entry.name}", entry.path)
     yield from ("--dir", TOOLS)
     for name, target in python.links:
         yield from ("--symlink", target, f"{TOOLS}/{name}")
