@@ -622,6 +622,19 @@ def test_files_can_be_taken_over_one_by_one(on_copy: str, files: Path) -> None:
     assert [item["path"] for item in sandbox_changes()["changes"]] == ["one"]
 
 
+@pytest.mark.parametrize("on_copy", ["isolated"], indirect=True)
+def test_a_name_that_is_no_text_stays_behind_and_one_of_several_lines_is_quoted(
+    on_copy: str, files: Path
+) -> None:
+    run_command("printf x > $'caf\\xe9'; printf 'y\\n' > $'a\\n+++ b'", approval=YES)
+    shown = sandbox_changes()
+    assert [item["path"] for item in shown["changes"]] == ["a\n+++ b"]
+    assert [item["path"] for item in shown["left_out"]] == ["caf\udce9"]
+    assert shown["diff"].splitlines()[:2] == [r'--- "a/a\n+++ b"', r'+++ "b/a\n+++ b"']
+    assert apply_sandbox_changes(approval=YES)["ok"] is True
+    assert (files / "a\n+++ b").read_text() == "y\n"
+
+
 @pytest.mark.parametrize("on_copy", ["isolated", "e2b"], indirect=True)
 def test_protected_places_are_never_taken_over(on_copy: str, files: Path) -> None:
     unread(

@@ -93,7 +93,7 @@ def _taken(paths: Sequence[str] | None) -> _Taken:
             files.append((locate(where.root, change.path), change))
             current_state(files[-1][0], in_place=True)
         except WorkspaceError as error:
-            if error.code not in ("protected_path", "path_outside_workspace"):
+            if error.code not in ("protected_path", "path_outside_workspace", "invalid_path"):
                 raise
             files = [item for item in files if item[1] is not change]
             left_out.append((change.path, error.message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 
 from ksadk.workspace.text import Change, split_keeping_ends
 
@@ -30,13 +31,18 @@ def unified(before: str, change: Change, shown: str) -> str:
     else:
         hunks = list(difflib.unified_diff(old, new, n=CONTEXT))[2:]
     skip = before.count("\n", 0, start)
-    lines = [f"--- a/{shown}\n", f"+++ b/{shown}\n"]
+    lines = [f"--- {_name(f'a/{shown}')}\n", f"+++ {_name(f'b/{shown}')}\n"]
     for line in hunks:
         if line.startswith("@@"):
             lines.append(_shifted(line, skip))
         else:
             lines.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(lines)
+
+
+def _name(path: str) -> str:
+    """A name as git writes it: one that would not be a line of its own is quoted."""
+    return path if path.isprintable() else json.dumps(path)
 
 
 def _end_of_line(before: str, change: Change) -> int:
