@@ -201,6 +201,8 @@ SYSTEMS = [
         "max_user_namespaces=",
     ),
     ({"/.dockerenv": ""}, NO_NAMESPACES, "container", "seccomp=unconfined"),
+    ({"/.dockerenv": ""}, UBUNTU, "apparmor", "/etc/apparmor.d/bwrap"),
+    ({"/.dockerenv": ""}, LOOPBACK, "apparmor", "/etc/apparmor.d/bwrap"),
     ({"/run/.containerenv": ""}, "bwrap: Can't mount proc on /newroot/proc", "container", "systempaths"),
     ({}, "something else", "unknown", "--unshare-all"),
     ({}, "", "unknown", "to see it fail"),

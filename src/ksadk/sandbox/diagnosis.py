@@ -72,7 +72,8 @@ def diagnose(program: str, said: str, root: Path = Path("/")) -> Diagnosis:
             "Allow them: `echo user.max_user_namespaces=15000 | sudo tee /etc/sysctl.d/60-userns.conf && "
             f"sudo sysctl --system`. {_ELSEWHERE}",
         )
-    if container := system.container():
+    container = system.container()
+    if container and not _sounds_like_apparmor(said):  # which is the machine's, in a container too
         return Diagnosis(
             "container",
             f"this is {container}, whose filter of system calls does not allow namespaces (bwrap: {short})",
