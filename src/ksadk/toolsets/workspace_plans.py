@@ -11,7 +11,7 @@ from ksadk.tools.registry import Plan
 from ksadk.workspace import editing, writing
 from ksadk.workspace.charsets import UTF8
 from ksadk.workspace.diffs import unified
-from ksadk.workspace.files import MAX_TEXT_BYTES, read_bytes
+from ksadk.workspace.files import MAX_TEXT_BYTES, locked, read_bytes
 from ksadk.workspace.left_overs import told
 from ksadk.workspace.paths import Place, WorkspaceError
 from ksadk.workspace.read_state import ReadStates
@@ -49,8 +49,11 @@ def edit(
     *,
     numbered: bool = False,
 ) -> Plan:
-    """The plan of the two edit tools; raises as the call would."""
-    with told(root, path):
+    """The plan of the two edit tools; raises as the call would.
+
+    It waits for who is writing: between a file's replacement and its record the file would seem changed.
+    """
+    with told(root, path), locked(root):
         planned = editing.prepare(root, states, path, edits, how, numbered=numbered)
     count = planned.replacements
     summary = f"Edit {planned.place.shown}: {count} replacement{'s' * (count != 1)}"
