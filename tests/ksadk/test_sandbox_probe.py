@@ -23,6 +23,7 @@ from ksadk.sandbox.local_process import LocalProcessSandboxBackend
 from ksadk.sandbox.probe import probe
 from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY
 from ksadk.sandbox.verdicts import known
+from ksadk.toolsets import tool_dispatcher
 from ksadk.toolsets.sandbox import run_command
 from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_scope
 
@@ -73,6 +74,29 @@ def test_another_bwrap_is_found_out_about_anew(root: Path, fake: Fake) -> None:
     assert probe().works
     fake(f"echo '{UBUNTU}' >&2; exit 1")
     assert known() is None and not probe().works
+
+
+def test_a_list_of_tools_looks_for_bwrap_once_and_again_when_one_is_installed(
+    root: Path, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", str(empty))
+    looks: list[None] = []
+    look = verdicts.find_bwrap
+    monkeypatch.setattr(verdicts, "find_bwrap", lambda: looks.append(None) or look())
+
+    def runs_commands() -> bool:
+        tools = {tool["name"]: tool for tool in tool_dispatcher("list")["tools"]}
+        return bool(tools["run_command"]["enabled"])
+
+    assert not runs_commands()
+    once = len(looks)
+    assert 1 <= once <= 2
+    assert not runs_commands() and len(looks) == once
+    shutil.copy(fake("exit 0").parent / "bwrap", empty)
+    monkeypatch.setenv("PATH", str(empty))
+    assert runs_commands()
 
 
 def test_ubuntus_apparmor_is_named_with_what_to_write(root: Path, fake: Fake) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ksadk.runtime_context import get_current_workspace_root
-from ksadk.sandbox.base import SandboxBackend, SandboxError
 from ksadk.sandbox.verdicts import find_bwrap, known, unavailable
 from ksadk.sessions import make_session_dir, resolve_local_session_dir
 from ksadk.settings import Settings, read_backend
+
+if TYPE_CHECKING:
+    from ksadk.sandbox.base import SandboxBackend, SandboxError
 
 BACKENDS = ("none", "local_process", "pod_process", "bubblewrap", "e2b")
 ISOLATED = frozenset({"bubblewrap", "e2b"})
@@ -43,6 +45,8 @@ def create_sandbox_backend(
 
     Raises `SandboxError` where there is none: nothing is run without a sandbox instead.
     """
+    from ksadk.sandbox.base import SandboxError  # what a list of tools need not wait for
+
     name = read_backend(backend) if backend else chosen_backend()
     if name == "e2b":
         from ksadk.sandbox.e2b import E2BSandboxBackend  # a heavy library
@@ -68,6 +72,8 @@ def create_sandbox_backend(
 
 def _none() -> SandboxError:
     """Why there is no sandbox: nothing was chosen because bubblewrap does not work, or it was turned off."""
+    from ksadk.sandbox.base import SandboxError
+
     if not Settings.from_env().sandbox_backend:
         from ksadk.sandbox.probe import probe
 

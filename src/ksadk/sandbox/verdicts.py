@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ksadk.sandbox.base import SandboxError
+from ksadk.runtime_context import get_current_account_id, get_current_project, get_current_workspace_root
 from ksadk.sandbox.diagnosis import Diagnosis, not_installed, other_platform
 from ksadk.sandbox.programs import find_program, search_path
 from ksadk.settings import Settings
 
 if TYPE_CHECKING:
+    from ksadk.sandbox.base import SandboxError
     from ksadk.sandbox.isolated import Bubblewrap
 
 _AGAIN_SECONDS = 60.0
@@ -51,6 +54,8 @@ class Verdict:
 
 def unavailable(verdict: Verdict) -> SandboxError:
     """The error that says why nothing can be run in bubblewrap; nothing is run without it instead."""
+    from ksadk.sandbox.base import SandboxError  # what a list of tools need not wait for
+
     found = verdict.diagnosis or Diagnosis("unknown", "bubblewrap does not work here", "")
     return SandboxError(
         f"nothing was run: {found.message}", hint=found.fix, cause=found.cause, backend="sandbox/bubblewrap"
@@ -63,8 +68,59 @@ def find_bwrap() -> str | None:
 
 
 def known() -> Verdict | None:
-    """What is known already, None for nothing yet. Starts nothing."""
-    return without_run() or remembered(find_bwrap() or "")
+    """What is known already, None for nothing yet. Starts nothing, and is for what is shown: every
+    list of tools asks it many times, so it looks anew only where something that it was found by changed.
+    """
+    asked = _asked()
+    found = _found.get(asked)
+    if not asked or found is None or found.seen != _state_of(found.watched) or time.time() >= found.until:
+        found = _look()
+        _found.clear()
+        _found[asked] = found
+    return found.verdict
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one look found; it holds until what it watched has another state, or until a time."""
+
+    verdict: Verdict | None
+    watched: tuple[str, ...]
+    seen: tuple[tuple[int, int, int] | None, ...]
+    until: float
+
+
+_found: dict[tuple[object, ...], _Look] = {}
+_LOOKED_AT = ("PATH", "HOME", "XDG_STATE_HOME", "AGENTENGINE_UI_DIR", "KSADK_PROJECT_DIR")
+
+
+def _asked() -> tuple[object, ...]:
+    """What says where a look looks: the workspace, as `search_path` finds it, the path and the state."""
+    with suppress(FileNotFoundError):  # with no current directory, the look says so
+        scopes = get_current_workspace_root(), get_current_project(), get_current_account_id()
+        return os.getcwd(), *scopes, *map(Settings.from_env().given().get, _LOOKED_AT)  # noqa: PTH109  # a text, and fast
+    return ()
+
+
+def _look() -> _Look:
+    program = find_bwrap()
+    watched = (str(verdict_file()), *([program] if program else search_path()))
+    seen = _state_of(watched)  # before the look: a change during it is seen next time
+    verdict = without_run() or remembered(program or "")
+    failed = verdict is not None and not verdict.works
+    return _Look(verdict, watched, seen, time.time() + _AGAIN_SECONDS if failed else math.inf)
+
+
+def _state_of(paths: tuple[str, ...]) -> tuple[tuple[int, int, int] | None, ...]:
+    return tuple(map(_state, paths))
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    try:
+        state = os.stat(path)  # noqa: PTH116  # fast
+    except OSError:
+        return None
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def without_run() -> Verdict | None:

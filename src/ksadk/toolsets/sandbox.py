@@ -31,7 +31,7 @@ def enabled(settings: Settings | None = None) -> bool:
     settings = settings or Settings.from_env()
     name = backend(settings)
     if name == "bubblewrap":
-        verdict = _verdict()
+        verdict = _verdict() if settings.sandbox_backend else None  # one that does not work is not chosen
         return verdict is None or verdict.works
     return name in ("local_process", "e2b") or (name == "pod_process" and settings.allow_pod_process_tools)
 
