@@ -1,0 +1,1 @@
+"""Agent Skills: found on disk or in a Skill Service, verified, and run in isolation."""
