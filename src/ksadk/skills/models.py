@@ -67,7 +67,7 @@ class SkillRef:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any], *, space_id: str = "", space_name: str = "") -> Self:
-        """Of an item of a listing. Raises `SkillError` for one without a name, or whose fields are no text."""
+        """Of an item of a listing. Raises `SkillError` where it has no name, or fields that are no text."""
         if not isinstance(payload, Mapping):
             raise SkillError(f"a skill in the listing is not an object but {type(payload).__name__}")
         named = _in_snake_case(payload)
