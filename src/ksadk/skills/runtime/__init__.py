@@ -1,0 +1,1 @@
+"""Loading skills, and running them."""
