@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from ksadk import search_terms
 
 NAME, SUMMARY, ARGUMENT, GROUP, TEXT = 4.0, 1.6, 1.2, 1.2, 1.0
 """What a term is worth where it stands; the best place counts. SUMMARY is a description's first line."""
@@ -18,16 +18,6 @@ _READ_WORDS = 16
 _MANY = 500
 _INDEXED_CHARS = 2_000
 """How much of a description is read; the rest of a long one says little about what a tool is for."""
-
-# ASCII words end at an underscore, at a digit and where camelCase turns; CJK text comes in runs.
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_PARTS = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]+|[^\W_A-Za-z0-9{_CJK}]+")
-
-_IGNORED = frozenset(
-    ["the", "an", "of", "to", "in", "on", "for", "and", "or", "is", "it", "with", "by", "as", "at", "from",
-     "that", "this", "be", "are", "my", "me", "some", "how", "what", "which", "where", "when",
-     "do", "does", "can", "please", "want", "tool"]
-)  # fmt: skip
 
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "grep": ("search",), "find": ("search",), "rg": ("search",), "lookup": ("search",), "query": ("search",),
@@ -169,14 +159,14 @@ class ToolIndex:
 def _weigh(document: Document) -> dict[str, float]:
     """Each term of a document and what it is worth there: later, better places overwrite earlier ones."""
     summary, _, rest = document.description[:_INDEXED_CHARS].partition("\n")
-    weights = dict.fromkeys(_terms(rest), TEXT)
+    weights = dict.fromkeys(search_terms.terms(rest), TEXT)
     for text, worth in (
         (" ".join(document.arguments), ARGUMENT),
         (document.group, GROUP),
         (summary, SUMMARY),
     ):
-        weights.update(dict.fromkeys(_terms(text), worth))
-    name = _terms(document.name)
+        weights.update(dict.fromkeys(search_terms.terms(text), worth))
+    name = search_terms.terms(document.name)
     # Of two names that hold a word, the shorter one is more about it.
     weights.update(dict.fromkeys(name, NAME + 1 / (len(name) + 1)))
     if document.prior != 1.0:
@@ -184,42 +174,16 @@ def _weigh(document: Document) -> dict[str, float]:
     return weights
 
 
-def _terms(text: str) -> list[str]:
-    return [term for part in _PARTS.findall(text) for term in _terms_of(part)]
-
-
-@functools.lru_cache(maxsize=16_384)
-def _terms_of(part: str) -> tuple[str, ...]:
-    if _is_cjk(part):
-        return (*part, *_pairs(part))
-    word = _stem(part.lower())
-    return () if len(word) < 2 or word in _IGNORED else (word,)
-
-
 def _query_words(query: str) -> list[dict[str, float]]:
     """For each word of the query, the terms that stand for it and what each is worth."""
     words: list[dict[str, float]] = []
-    for part in _PARTS.findall(query):
-        if _is_cjk(part):
+    for part in search_terms.parts(query):
+        if search_terms.is_cjk(part):
             meant = [terms for key, terms in _CJK_SYNONYMS.items() if key in part and terms]
             words += [dict.fromkeys(terms, 1.0) for terms in meant]
-            words.append(dict.fromkeys(_pairs(part) or [part], 1.0))
+            words.append(dict.fromkeys(search_terms.pairs(part) or [part], 1.0))
             continue
-        for word in _terms_of(part):
-            synonyms = [_stem(term) for term in _SYNONYMS.get(word, ())]
+        for word in search_terms.terms_of(part):
+            synonyms = [search_terms.stem(term) for term in _SYNONYMS.get(word, ())]
             words.append({**dict.fromkeys(synonyms, _SYNONYM), word: 1.0})
     return words
-
-
-def _is_cjk(part: str) -> bool:
-    first = part[0]
-    return "\u3040" <= first <= "\u30ff" or "\u3400" <= first <= "\u9fff" or "\uac00" <= first <= "\ud7af"
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[index : index + 2] for index in range(len(run) - 1)]
-
-
-def _stem(word: str) -> str:
-    """A plural as its singular; both sides go through it, so a wrong one does no harm."""
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
