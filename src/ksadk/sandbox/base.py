@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ksadk.errors import KsadkError
+from ksadk.sandbox.observing import OnOutput
 from ksadk.settings import Settings
 
 _COMMAND_SECONDS = 600
@@ -163,12 +164,15 @@ class SandboxSession(Protocol):
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        on_output: OnOutput | None = None,
     ) -> SandboxCommandResult:
         """Run a line of bash to its end.
 
         timeout: seconds; as configured if left out.
         env: further variables. One that changes what programs load is refused (`environment_refused`).
         cwd: the directory to run in; the workspace if left out.
+        on_output: is given what it prints, as it prints it, from another thread. One that is slow or raises
+            misses something; the command never waits for it.
 
         A command that fails is a result. Raises `SandboxError` where there was no running it.
         """

@@ -7,6 +7,7 @@ import secrets
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from ksadk.sandbox import isolated
@@ -21,6 +22,8 @@ from ksadk.sandbox.base import (
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
 from ksadk.sandbox.limits import MIB, Limits
+from ksadk.sandbox.observing import Observer, OnOutput
+from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES
 from ksadk.sandbox.probe import probe
 from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Runs
 
@@ -104,12 +107,15 @@ class BubblewrapSession:
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        on_output: OnOutput | None = None,
     ) -> SandboxCommandResult:
         """As `SandboxSession`. `cwd` may be relative to the workspace."""
         variables = {**self._env, **check_variables(env)}
-        return self._run(
-            check_command(command), command_timeout(timeout), variables, _absolute(cwd), self._files
-        )
+        line, seconds = check_command(command), command_timeout(timeout)
+        with ExitStack() as stack:
+            observer = stack.enter_context(Observer(on_output)) if on_output else None
+            done = self._start(line, seconds, variables, _absolute(cwd), self._files, observer=observer)
+            return done.result()
 
     def write_file(self, path: str, data: bytes | str) -> None:
         """Write a file from inside, so that what a command may not write, this may not either."""
@@ -176,12 +182,14 @@ class BubblewrapSession:
         env: Mapping[str, str],
         cwd: str,
         files: Mapping[str, bytes],
-        **how: tuple[int, int],
+        *,
+        keep: tuple[int, int] = (HEAD_BYTES, TAIL_BYTES),
+        observer: Observer | None = None,
     ) -> isolated.Done:
         try:
             return isolated.run(
                 self._bubblewrap, self._place, command, timeout=timeout, env=env, cwd=cwd, files=files,
-                watch=self._runs.holding, output_limit=self._output_limit, **how,
+                watch=self._runs.holding, output_limit=self._output_limit, keep=keep, observer=observer,
             )  # fmt: skip
         except NotStarted as error:
             if self._runs.ended:

@@ -6,7 +6,7 @@ import posixpath
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 from ksadk.sandbox.base import (
@@ -22,6 +22,7 @@ from ksadk.sandbox.base import (
 from ksadk.sandbox.e2b_command import Command
 from ksadk.sandbox.e2b_service import NOT_FOUND, Service, names
 from ksadk.sandbox.environment import check_variables
+from ksadk.sandbox.observing import Observer, OnOutput
 from ksadk.settings import Settings
 
 READY_FILE = "/tmp/.ksadk-sandbox-ready"  # in the sandbox, which is one session's own
@@ -153,6 +154,7 @@ class E2BSession:
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        on_output: OnOutput | None = None,
     ) -> SandboxCommandResult:
         """Run a line of bash to its end, or to its `timeout`, at which all of its processes are killed.
 
@@ -162,10 +164,14 @@ class E2BSession:
         line, seconds = check_command(command), command_timeout(timeout, self._settings)
         variables = checked(env, self._settings)
         directory = posixpath.join(self._directory, cwd or "")
-        running = Command(self._sandbox, line, seconds=seconds, envs=variables, cwd=directory)
-        with self._asked("the command cannot be run in the sandbox"):
+        with ExitStack() as stack:
+            observer = stack.enter_context(Observer(on_output)) if on_output else None
+            running = Command(
+                self._sandbox, line, seconds=seconds, envs=variables, cwd=directory, observer=observer
+            )
+            stack.enter_context(self._asked("the command cannot be run in the sandbox"))
             running.run()
-        return running.result()
+            return running.result()
 
     def get_host(self, port: int) -> str:
         """The host name under which a port of the sandbox is reached from anywhere."""

@@ -21,6 +21,7 @@ from ksadk.sandbox.base import (
     SandboxCommandResult,
 )
 from ksadk.sandbox.e2b_service import names
+from ksadk.sandbox.observing import Observer, Stream
 from ksadk.sandbox.output import Kept, Text
 from ksadk.sandbox.running import OUTPUT_LIMIT_BYTES, Why
 
@@ -56,17 +57,18 @@ class _TooMuch(Exception):
 class _Taken:
     """What a command has printed so far. Over the limit, and once closed, taking raises `_TooMuch`."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, observer: Observer | None = None) -> None:
         self.errors = 0
+        self._observer = observer
         self._stdout, self._stderr = Kept(), Kept()
         self._left = limit
         self._lock = threading.Lock()
 
     def take_stdout(self, text: str) -> None:
-        self._take(self._stdout, text)
+        self._take(self._stdout, "stdout", text)
 
     def take_stderr(self, text: str) -> None:
-        self._take(self._stderr, text)
+        self._take(self._stderr, "stderr", text)
 
     def close(self) -> tuple[Text, Text]:
         """Take no more; what there is of both."""
@@ -77,12 +79,15 @@ class _Taken:
             self._stderr.close()
         return texts
 
-    def _take(self, kept: Kept, text: str) -> None:
-        data = memoryview(text.encode("utf-8", "replace"))
+    def _take(self, kept: Kept, stream: Stream, text: str) -> None:
+        printed = text.encode("utf-8", "replace")
+        data = memoryview(printed)
         with self._lock:
             if self._left < 0:
                 raise _TooMuch
             self._left -= len(data)
+            if self._observer is not None:
+                self._observer.offer(stream, printed)
             self.errors += text.count("\ufffd")
             while data:
                 with kept.space() as space:
@@ -98,7 +103,14 @@ class Command:
     """A line of bash for a sandbox. The SDK is only given the variables and the directory that there are."""
 
     def __init__(
-        self, sandbox: Any, line: str, *, seconds: float, envs: dict[str, str], cwd: str = ""
+        self,
+        sandbox: Any,
+        line: str,
+        *,
+        seconds: float,
+        envs: dict[str, str],
+        cwd: str = "",
+        observer: Observer | None = None,
     ) -> None:
         run: Callable[..., Any] = sandbox.commands.run
         self._sandbox = sandbox
@@ -107,7 +119,7 @@ class Command:
         self._in_directory = bool(cwd)
         self._streams = _takes(run, "background")
         forgets = _takes(run, "retain_output")
-        self._taken = _Taken(OUTPUT_LIMIT_BYTES if forgets else RETAINED_LIMIT_BYTES)
+        self._taken = _Taken(OUTPUT_LIMIT_BYTES if forgets else RETAINED_LIMIT_BYTES, observer)
         self._mark = secrets.token_hex(8)
         self._why: Why = "ended"
         self._code = 0

@@ -28,6 +28,7 @@ from ksadk.sandbox.limits import Cgroup, Limits, cpu_seconds, process_limit
 from ksadk.sandbox.mounted import check_mounts
 from ksadk.sandbox.mounts import HOME, NO_RESOLVER, Layout, layout
 from ksadk.sandbox.network import OwnNetwork, own_network
+from ksadk.sandbox.observing import Observer
 from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES
 from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Ended, Running, Why
 from ksadk.settings import Settings
@@ -146,6 +147,7 @@ def run(
     watch: Watch = contextlib.nullcontext,
     output_limit: int = OUTPUT_LIMIT_BYTES,
     keep: tuple[int, int] = (HEAD_BYTES, TAIL_BYTES),
+    observer: Observer | None = None,
 ) -> Done:
     """Run a line of bash, as `SandboxSession.run_command`. Raises `NotStarted`, and `SandboxError`.
 
@@ -153,6 +155,7 @@ def run(
     files: what is put below /tmp.
     watch: holds the process while it runs, to stop it.
     keep: how many of the first and last bytes of each stream are kept.
+    observer: is offered what the command prints.
     """
     deadline = time.monotonic() + timeout
     own = own_network() if place.net else None
@@ -173,7 +176,7 @@ def run(
                 *_first(seen, place.limits, timeout, cwd), "/bin/bash", "-c", command,
             ],
             environment(seen, env), _finish, stdin=theirs.fileno(), pass_fds=[*data.values(), *filters],
-            limit=output_limit, head=keep[0], tail=keep[1],
+            limit=output_limit, head=keep[0], tail=keep[1], observer=observer,
         ))  # fmt: skip
         theirs.close()
         stack.enter_context(watch(running))

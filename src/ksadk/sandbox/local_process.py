@@ -8,6 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from ksadk.sandbox import processes
@@ -21,6 +22,7 @@ from ksadk.sandbox.base import (
     command_timeout,
 )
 from ksadk.sandbox.environment import allowed, check_variables, for_command
+from ksadk.sandbox.observing import Observer, OnOutput
 from ksadk.sandbox.processes import MARK
 from ksadk.sandbox.running import GRACE_SECONDS, OUTPUT_LIMIT_BYTES, Running, Runs, Why
 from ksadk.settings import Settings
@@ -84,6 +86,7 @@ class LocalProcessSession:
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        on_output: OnOutput | None = None,
     ) -> SandboxCommandResult:
         """As `SandboxSession`; a directory outside of the workspace is exit code 126."""
         variables = check_variables(env)
@@ -93,14 +96,19 @@ class LocalProcessSession:
             return SandboxCommandResult("", f"{cwd}: no directory of the workspace\n", CANNOT_RUN_EXIT_CODE)
         mark = secrets.token_hex(16)
         inherited = allowed(Settings.from_env().given())
-        running = Running(
-            [bash(), "-c", check_command(command)],
-            for_command(inherited, self._env, variables, {MARK: mark}),
-            functools.partial(_finish, mark, processes.now() if processes.HAS_PROC else 0),
-            cwd=directory,
-            limit=self._output_limit,
-        )
-        with running, self._runs.holding(running):
+        with ExitStack() as stack:
+            observer = stack.enter_context(Observer(on_output)) if on_output else None
+            running = stack.enter_context(
+                Running(
+                    [bash(), "-c", check_command(command)],
+                    for_command(inherited, self._env, variables, {MARK: mark}),
+                    functools.partial(_finish, mark, processes.now() if processes.HAS_PROC else 0),
+                    cwd=directory,
+                    limit=self._output_limit,
+                    observer=observer,
+                )
+            )
+            stack.enter_context(self._runs.holding(running))
             return running.wait(deadline).result()
 
     def write_file(self, path: str, data: bytes | str) -> None:

@@ -131,11 +131,17 @@ def _without_cut_start(data: bytes) -> bytes:
 class Reader:
     """Reads pipes in a thread of its own, until they end, `stop` is called, or there was more than `limit`.
 
-    At the limit `exceeded` becomes True and `at_limit` is called, once; reading goes on, so that nobody waits
-    for it, and what comes is dropped.
+    `observe` is given the number of the pipe, and what was read from it. At the limit `exceeded` becomes True
+    and `at_limit` is called, once; reading goes on, so that nobody waits for it, and what comes is dropped.
     """
 
-    def __init__(self, pipes: dict[int, Kept], limit: int, at_limit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        pipes: dict[int, Kept],
+        limit: int,
+        at_limit: Callable[[], None],
+        observe: Callable[[int, bytes], None] | None = None,
+    ) -> None:
         self.exceeded = False
         self._pipes = dict(pipes)
         self._limit = limit
@@ -143,7 +149,8 @@ class Reader:
         self._taken = 0
         self._finished = False
         self._passing: dict[int, Passing] = {}
-        self._can_pass = can_pass()
+        self._observe = observe
+        self._can_pass = observe is None and can_pass()  # who observes has to be given the bytes
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         for pipe in pipes:
             enlarge(pipe, _PIPE_BYTES)
@@ -186,8 +193,11 @@ class Reader:
                 self._passing[pipe] = Passing(kept)
             count = self._passing[pipe].take(pipe)
         else:
-            count = os.readv(pipe, [kept.space()])
+            space = kept.space()
+            count = os.readv(pipe, [space])
             kept.took(count)
+            if count and self._observe is not None:
+                self._observe(pipe, bytes(space[:count]))
         self._taken += count
         if self._taken > self._limit:
             self.exceeded = True

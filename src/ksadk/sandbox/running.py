@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import select
@@ -22,6 +23,7 @@ from ksadk.sandbox.base import (
     SandboxCommandResult,
     SandboxError,
 )
+from ksadk.sandbox.observing import Observer
 from ksadk.sandbox.output import HEAD_BYTES, TAIL_BYTES, Kept, Reader
 
 OUTPUT_LIMIT_BYTES = 1024 * 1024 * 1024
@@ -77,6 +79,7 @@ class Running:
     finish: ends it, and what it started.
     stdin: what it reads; nothing by default.
     limit: bytes of output at which it is ended; head, tail: how much of each stream is kept.
+    observer: is offered what it prints.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Running:
         limit: int = OUTPUT_LIMIT_BYTES,
         head: int = HEAD_BYTES,
         tail: int = TAIL_BYTES,
+        observer: Observer | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._finish = finish
@@ -109,7 +113,10 @@ class Running:
         assert self.process.stdout is not None and self.process.stderr is not None
         self._kept = Kept(head, tail), Kept(head, tail)
         pipes = self.process.stdout.fileno(), self.process.stderr.fileno()
-        self._reader = Reader(dict(zip(pipes, self._kept, strict=True)), limit, self._on_limit)
+        observe = None
+        if observer is not None:
+            observe = functools.partial(_offer, observer, pipes[0])
+        self._reader = Reader(dict(zip(pipes, self._kept, strict=True)), limit, self._on_limit, observe)
 
     def __enter__(self) -> Self:
         return self
@@ -191,6 +198,10 @@ class Running:
             self._closed = True
             os.close(self._wake)
             os.close(self._waker)
+
+
+def _offer(observer: Observer, stdout: int, pipe: int, data: bytes) -> None:
+    observer.offer("stdout" if pipe == stdout else "stderr", data)
 
 
 class Runs:
