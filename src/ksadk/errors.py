@@ -121,6 +121,14 @@ CODES: dict[str, Code] = {
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
     "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),
+    "skill_service_unreachable": Code("unreachable", "The Skill Service cannot be reached."),
+    "skill_service_timeout": Code("timeout", "The Skill Service did not answer in time."),
+    "skill_service_unauthenticated": Code(
+        "authentication", "The Skill Service refused the credentials, or they are missing."
+    ),
+    "skill_service_refused": Code("failed", "The Skill Service answered with an error."),
+    "invalid_skill_service_answer": Code("failed", "What the Skill Service answered cannot be used."),
+    "invalid_skill_service_address": Code("usage", "The Skill Service cannot be asked at that address."),
     "workflow_prompt_required": Code("usage", "A workflow has no prompt."),
     "skill_runtime_disabled": Code("unavailable", "No runtime is there to run skills in."),
     "command_required": Code("usage", "There is no command to run."),

@@ -363,6 +363,10 @@ class Settings:
     skill_workdir = Variable[Path | None](
         "KSADK_SKILL_WORKDIR", read=path, default=None, help="Where a local workflow runs."
     )  # fmt: skip
+    skill_env_allowlist = Variable[tuple[str, ...]](
+        "KSADK_SKILL_ENV_ALLOWLIST", read=words, default=(),
+        help="Names of further variables that skills' scripts are given; never those of our keys and tokens.",
+    )  # fmt: skip
     skill_allow_hash_mismatch = Variable(
         "KSADK_SKILL_ALLOW_HASH_MISMATCH", read=flag, default=False,
         help="Takes a package whose hash is wrong or missing, kept apart and warned about.",
@@ -589,17 +593,11 @@ def _home(instead: str) -> Path:
 
 
 UNREAD = frozenset({
-    "openai_base_url", "openai_api_key", "skills_mode",
-    "skill_runtime_timeout", "public_skill_allowlist", "selected_skill_names", "skill_cache_dir",
-    "skill_workdir", "skill_allow_hash_mismatch", "skill_manifest_limit", "skill_manifest_timeout",
-    "skill_service_token", "skill_service_endpoint", "skill_service_scheme", "skill_service_signed_hosts",
-    "skill_service_access_key", "skill_service_secret_key", "skill_service_account_id",
-    "skill_service_region", "pre_control_region", "skill_service_api_version", "skill_service_sign_service",
-    "mcp_servers", "enable_mcp_tools", "web_search_api_key", "web_search_ksyun_key", "web_search_base_url",
-    "web_search_scope", "web_ssrf_policy", "a2a_token_dir", "a2a_enable_public_egress",
-    "a2a_gateway_origins", "a2a_event_outbox_path", "a2a_service_url",
-    "a2a_service_endpoint", "a2a_service_scheme", "a2a_service_region", "a2a_service_token",
-    "a2a_access_key", "a2a_secret_key", "a2a_account_id",
+    "skill_cache_dir", "skill_allow_hash_mismatch", "mcp_servers", "enable_mcp_tools", "web_search_api_key",
+    "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy", "a2a_token_dir",
+    "a2a_enable_public_egress", "a2a_gateway_origins", "a2a_event_outbox_path", "a2a_service_url",
+    "a2a_service_endpoint", "a2a_service_scheme", "a2a_service_region", "a2a_service_token", "a2a_access_key",
+    "a2a_secret_key", "a2a_account_id",
 })  # fmt: skip
 """The fields that are declared, and that nothing in this release reads yet."""
 

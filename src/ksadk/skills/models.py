@@ -13,6 +13,9 @@ from ksadk.skills.errors import SkillError
 LOCAL_SPACE = "local"
 """The space of skills that are on this machine."""
 
+PUBLIC_SPACE = "public"
+"""The space of the skills that the service itself offers."""
+
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ACTIVE = frozenset({"", "active", "available", "enabled"})
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -70,7 +73,7 @@ class SkillRef:
         """Of an item of a listing. Raises `SkillError` where it has no name, or fields that are no text."""
         if not isinstance(payload, Mapping):
             raise SkillError(f"a skill in the listing is not an object but {type(payload).__name__}")
-        named = _in_snake_case(payload)
+        named = in_snake_case(payload)
         fields: dict[str, Any] = {
             key: _text(named, key)
             for key in ("skill_id", "name", "version_id", "version", "description", "status", "archive_uri")
@@ -101,6 +104,8 @@ class SkillListResponse:
     """A page of skills of one space, or what a whole space has.
 
     refused: why items of the listing were left out: one bad item never hides the others.
+    warnings: what may be missing of a whole space, each beginning with its word: `pagination_repeated`,
+        `directory_changed`, `directory_incomplete` or `page_budget_exhausted`.
     """
 
     code: str = "0"
@@ -111,15 +116,16 @@ class SkillListResponse:
     skills: tuple[SkillRef, ...] = ()
     total_count: int | None = None
     refused: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any], *, space_id: str = "", space_name: str = "") -> Self:
         """Of the whole answer of the service, `{Code, Message, RequestId, Data}`. Raises `SkillError`."""
-        envelope = _in_snake_case(payload)
+        envelope = in_snake_case(payload)
         data = envelope.get("data", {})
         if not isinstance(data, Mapping):
             raise SkillError(f"Data is not an object but {type(data).__name__}")
-        named = _in_snake_case(data)
+        named = in_snake_case(data)
         space_id = _text(named, "skill_space_id") or _text(named, "space_id") or space_id
         space_name = _text(named, "skill_space_name") or _text(named, "space_name") or space_name
         items = named.get("skills", named.get("items"))
@@ -142,7 +148,7 @@ class SkillListResponse:
         return (skill for skill in self.skills if skill.is_active)
 
 
-def _in_snake_case(payload: Mapping[str, Any]) -> dict[str, Any]:
+def in_snake_case(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The keys in snake_case; where a key is there in both forms, the one in PascalCase counts."""
     found: dict[str, Any] = {}
     for key, value in payload.items():

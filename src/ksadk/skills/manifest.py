@@ -1,0 +1,121 @@
+"""What the configured spaces offer, as a short list for a model, and what the model is told of it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ksadk.settings import Settings
+from ksadk.skills.errors import SkillError
+from ksadk.skills.models import SkillListResponse, SkillRef
+from ksadk.skills.service_client import SkillServiceClient
+
+AT_ONCE = 8
+"""How many spaces are asked at once."""
+DESCRIPTION_SHOWN = 300
+"""How many characters of a description the model is shown."""
+
+_RULES = """\
+Call execute_skills only when the task matches one of these skills.
+Pass the original request as workflow_prompt, word for word.
+In skill_names, use the exact names that stand here.
+Do not assume that you know a skill's whole instructions: execute_skills loads them when they are needed."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Skills that can be used, each name once, and in words what is missing or was left out."""
+
+    skills: tuple[SkillRef, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load_manifest(settings: Settings, *, client: SkillServiceClient, limit: int | None) -> Manifest:
+    """Ask the user's spaces, then the public ones, within KSADK_SKILL_MANIFEST_TIMEOUT seconds in all.
+
+    Of several active skills whose names are the same but for their case the first counts. Where there is an
+    allow-list, of the public spaces only its names do. A space that fails is a warning.
+
+    limit: how many skills at most; None is all.
+    """
+    public = [space for space in settings.public_skill_space_ids if space not in settings.skill_space_ids]
+    spaces = list(dict.fromkeys([*settings.skill_space_ids, *public]))
+    allowed = {name.lower() for name in settings.public_skill_allowlist}
+    found: dict[str, SkillRef] = {}
+    warnings: list[str] = []
+    for space, answer in zip(spaces, _ask(client, spaces, settings.skill_manifest_timeout), strict=True):
+        if isinstance(answer, SkillError):
+            warnings.append(f"the space {space} was left out: {answer.message}")
+            continue
+        warnings += answer.warnings
+        warnings += (f"in the space {space} was left out: {why}" for why in answer.refused)
+        for ref in answer.active_skills():
+            if space in public and allowed and ref.name.lower() not in allowed:
+                continue
+            first = found.setdefault(ref.name.lower(), ref)
+            if first is not ref:
+                warnings.append(f"the skill {ref.name} of {space} is hidden by that of {first.space_id}")
+    skills = tuple(found.values())
+    if limit is not None and len(skills) > limit:
+        warnings.append(f"{limit} of {len(skills)} skills are listed (KSADK_SKILL_MANIFEST_LIMIT)")
+    return Manifest(skills[:limit], tuple(warnings))
+
+
+def model_manifest(settings: Settings, *, client: SkillServiceClient) -> Manifest:
+    """The manifest for a model: KSADK_SKILL_MANIFEST_LIMIT skills at most."""
+    return load_manifest(settings, client=client, limit=settings.skill_manifest_limit)
+
+
+def manifest_instruction(manifest: Manifest) -> str:
+    """What a model is told: the skills, a line each, and when and how to use them. Empty without skills.
+
+    What a service says of its skills is one line of text each: it cannot begin a paragraph of instructions.
+    """
+    if not manifest.skills:
+        return ""
+    lines = (f"- {ref.name}: {_line(ref.description)}".rstrip(": ") for ref in manifest.skills)
+    return "These skills can be run:\n" + "\n".join(lines) + "\n\n" + _RULES
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= DESCRIPTION_SHOWN else line[: DESCRIPTION_SHOWN - 1] + "…"
+
+
+Answer = SkillListResponse | SkillError
+
+
+def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> Iterator[Answer]:
+    """What each space answers, in their order. Spaces are asked side by side, so that a slow one does not
+    take the time of the others; one that is late is left to itself."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
+    for number in range(len(spaces)):
+        waiting.put(number)
+
+    def work() -> None:
+        while True:
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((number, client.list_skills(spaces[number])))
+            except SkillError as error:
+                done.put((number, error))
+
+    for _ in range(min(AT_ONCE, len(spaces))):
+        threading.Thread(target=work, daemon=True, name="skill-space").start()
+    late = SkillError(f"it did not answer within {timeout:g} s (KSADK_SKILL_MANIFEST_TIMEOUT)")
+    answers: list[Answer] = [late] * len(spaces)
+    ends = time.monotonic() + timeout
+    for _ in spaces:
+        try:
+            number, answer = done.get(timeout=max(ends - time.monotonic(), 0.001))
+        except queue.Empty:
+            break
+        answers[number] = answer
+    yield from answers
