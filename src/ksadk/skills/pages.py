@@ -55,8 +55,9 @@ def all_pages(
     page = ask(first)
     number, total = (1 if first else 0), page.total
     while True:
-        new = {key(item): item for item in page.items if key(item) not in found}
-        found |= new
+        had = len(found)
+        for item in page.items:
+            found.setdefault(key(item), item)
         refused += page.refused
         if page.total != total:
             warnings.append(
@@ -65,7 +66,7 @@ def all_pages(
             total = page.total
         if _is_last(page, number, len(found) + len(refused), total):
             break
-        if number and not new:
+        if number and len(found) == had:
             warnings.append(f"pagination_repeated: page {number} of {what} has nothing new")
             break
         if number == MAX_PAGES:
