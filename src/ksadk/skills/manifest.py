@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ksadk.settings import Settings
 from ksadk.skills.errors import SkillError
 from ksadk.skills.models import SkillListResponse, SkillRef
-from ksadk.skills.service_client import SkillServiceClient
+
+if TYPE_CHECKING:
+    from ksadk.settings import Settings
+    from ksadk.skills.service_client import SkillServiceClient
 
 AT_ONCE = 8
 """How many spaces are asked at once."""
@@ -33,16 +36,19 @@ class Manifest:
     warnings: tuple[str, ...] = ()
 
 
-def load_manifest(settings: Settings, *, client: SkillServiceClient, limit: int | None) -> Manifest:
+def load_manifest(
+    settings: Settings, *, client: SkillServiceClient, limit: int | None, space_id: str | None = None
+) -> Manifest:
     """Ask the user's spaces, then the public ones, within KSADK_SKILL_MANIFEST_TIMEOUT seconds in all.
 
     Of several active skills whose names are the same but for their case the first counts. Where there is an
-    allow-list, of the public spaces only its names do. A space that fails is a warning.
+    allow-list, of spaces that are not the user's only its names do. A space that fails is a warning.
 
     limit: how many skills at most; None is all.
+    space_id: only this space, which may be another than the configured ones.
     """
-    public = [space for space in settings.public_skill_space_ids if space not in settings.skill_space_ids]
-    spaces = list(dict.fromkeys([*settings.skill_space_ids, *public]))
+    own = settings.skill_space_ids
+    spaces = [space_id] if space_id else list(dict.fromkeys([*own, *settings.public_skill_space_ids]))
     allowed = {name.lower() for name in settings.public_skill_allowlist}
     found: dict[str, SkillRef] = {}
     warnings: list[str] = []
@@ -53,7 +59,7 @@ def load_manifest(settings: Settings, *, client: SkillServiceClient, limit: int 
         warnings += answer.warnings
         warnings += (f"in the space {space} was left out: {why}" for why in answer.refused)
         for ref in answer.active_skills():
-            if space in public and allowed and ref.name.lower() not in allowed:
+            if allowed and space not in own and ref.name.lower() not in allowed:
                 continue
             first = found.setdefault(ref.name.lower(), ref)
             if first is not ref:
@@ -85,14 +91,14 @@ def _line(text: str) -> str:
     return line if len(line) <= DESCRIPTION_SHOWN else line[: DESCRIPTION_SHOWN - 1] + "…"
 
 
-Answer = SkillListResponse | SkillError
+_Answer = SkillListResponse | SkillError
 
 
-def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> Iterator[Answer]:
+def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> Iterator[_Answer]:
     """What each space answers, in their order. Spaces are asked side by side, so that a slow one does not
     take the time of the others; one that is late is left to itself."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, _Answer]] = queue.SimpleQueue()
     for number in range(len(spaces)):
         waiting.put(number)
 
@@ -110,7 +116,7 @@ def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> I
     for _ in range(min(AT_ONCE, len(spaces))):
         threading.Thread(target=work, daemon=True, name="skill-space").start()
     late = SkillError(f"it did not answer within {timeout:g} s (KSADK_SKILL_MANIFEST_TIMEOUT)")
-    answers: list[Answer] = [late] * len(spaces)
+    answers: list[_Answer] = [late] * len(spaces)
     ends = time.monotonic() + timeout
     for _ in spaces:
         try:

@@ -129,6 +129,11 @@ class ServiceAddress:
         return (secret for secret in (self.token, self.secret_key, self.access_key) if secret)
 
 
+def service_configured(settings: Settings) -> bool:
+    """Whether the variables name a Skill Service, or spaces of the public one."""
+    return bool(settings.skill_service_url or settings.skill_space_ids or settings.public_skill_space_ids)
+
+
 def is_loopback(host: str) -> bool:
     """Whether a name or address is this machine's own; nothing is resolved."""
     return _LOOPBACK.fullmatch(host.lower()) is not None
@@ -150,7 +155,7 @@ def clean_base(url: str) -> str:
 def _configured(settings: Settings) -> str:
     if settings.skill_service_url:
         return settings.skill_service_url
-    if not (settings.skill_space_ids or settings.public_skill_space_ids):
+    if not service_configured(settings):
         raise SkillServiceError(
             "no Skill Service is configured",
             code="skill_service_not_configured",
