@@ -155,7 +155,8 @@ def serve(
         again.enter(python, sys.argv[1:])
     from ksadk.a2a.callers import BearerFile, trusted_networks
     from ksadk.a2a.card import check_base_url
-    from ksadk.a2a.listening import Loop, is_wildcard, listen
+    from ksadk.a2a.listening import Loop
+    from ksadk.listening import is_wildcard, listen
 
     if url is not None:
         check_base_url(url)
@@ -211,7 +212,7 @@ def _dsn(given: str | None) -> str:
 
 
 def _warn(host: str, authenticated: bool) -> None:
-    from ksadk.a2a.urls import reach
+    from ksadk.hosts import reach
 
     if host and reach(host) == "loopback":
         return
@@ -227,11 +228,11 @@ async def _serve(
     agent: _Agent, listening: "socket.socket", host: str, options: ServerOptions, dsn: str, durability: str,
     approve_here: bool,
 ) -> None:  # fmt: skip
-    from ksadk.a2a.listening import own_url
     from ksadk.a2a.listening import serve as serve_until_signal
     from ksadk.a2a.runners.detect import load_runner
     from ksadk.a2a.server import A2AServer
     from ksadk.a2a.stores.opening import open_stores
+    from ksadk.listening import own_url
     from ksadk.toolsets.selection import load_builtin_tools
     from ksadk.toolsets.served import GatewayApprovals
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ksadk.a2a.urls import reach, split_http_url
+from ksadk.a2a.urls import split_http_url
 from ksadk.errors import KsadkError
+from ksadk.hosts import reach
 
 PROTOCOL_VERSION = "1.0"
 """The protocol's version as a card carries it: major.minor, never a patch."""

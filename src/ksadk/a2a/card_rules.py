@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from ksadk.a2a.card import MEDIA_TYPE
 from ksadk.a2a.card_fields import Issue, shown
 from ksadk.a2a.json_text import Members, Path
-from ksadk.a2a.urls import reach, split_http_url
+from ksadk.a2a.urls import split_http_url
+from ksadk.hosts import reach
 
 T = TypeVar("T")
 

@@ -17,8 +17,9 @@ from ksadk.a2a.card import PROTOCOL_VERSION
 from ksadk.a2a.client_errors import AgentError, CardNotFound, CardUnusable, http_error
 from ksadk.a2a.json_text import MAX_BYTES
 from ksadk.a2a.targets import Target
-from ksadk.a2a.urls import reach, split_http_url
+from ksadk.a2a.urls import split_http_url
 from ksadk.a2a.wire import Interface, network, parse_json, read_body, without
+from ksadk.hosts import reach
 
 BINDINGS = ("JSONRPC", "HTTP+JSON")
 """What is spoken here."""

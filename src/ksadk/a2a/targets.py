@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ksadk.a2a.card import CARD_PATH
 from ksadk.a2a.client_errors import AgentError
-from ksadk.a2a.urls import reach, split_http_url
+from ksadk.a2a.urls import split_http_url
+from ksadk.hosts import reach
 
 OLD_CARD_PATH = "/.well-known/agent.json"
 

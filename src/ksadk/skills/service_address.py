@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, quote, urlsplit
 
+from ksadk.hosts import reach
 from ksadk.skills.errors import SkillServiceError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ PRE_ONLINE = "pre-online"
 _UNRESERVED = "-_.~"
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
 _BLANK_OR_ODD = re.compile(r"[\s\\<>\"{}|^`]|[^\x20-\x7e]")
-_LOOPBACK = re.compile(r"(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|::1")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ServiceAddress:
     @property
     def is_loopback(self) -> bool:
         """Whether the service is on this machine."""
-        return is_loopback(urlsplit(self.base).hostname or "")
+        return _is_loopback(urlsplit(self.base).hostname)
 
     def url(self, action: str, parameters: Mapping[str, str]) -> str:
         """The address of a request. Everything but letters, digits and `-_.~` is percent-encoded, a blank as
@@ -121,7 +121,7 @@ class ServiceAddress:
             return True
         own = urlsplit(self.base)
         return parts.scheme == "http" == own.scheme and (
-            host == own.hostname or (self.is_loopback and is_loopback(host))
+            host == own.hostname or (self.is_loopback and _is_loopback(host))
         )
 
     def secrets(self) -> Iterator[str]:
@@ -132,11 +132,6 @@ class ServiceAddress:
 def service_configured(settings: Settings) -> bool:
     """Whether the variables name a Skill Service, or spaces of the public one."""
     return bool(settings.skill_service_url or settings.skill_space_ids or settings.public_skill_space_ids)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own; nothing is resolved."""
-    return _LOOPBACK.fullmatch(host.lower()) is not None
 
 
 def clean_base(url: str) -> str:
@@ -209,6 +204,10 @@ def _check(address: ServiceAddress) -> None:
     ):
         if value and not _HEADER_VALUE.fullmatch(value):
             raise _unusable(f"{name} holds a character that no header can hold")
+
+
+def _is_loopback(host: str | None) -> bool:
+    return host is not None and reach(host) == "loopback"
 
 
 def _query(parameters: Mapping[str, str]) -> str:
