@@ -118,6 +118,16 @@ CODES: dict[str, Code] = {
     "invalid_skill": Code("failed", "A skill, or what is said of one, cannot be used."),
     "invalid_skill_package": Code("failed", "A skill's package is not what it must be; nothing was written."),
     "invalid_content_hash": Code("failed", "What is given as a skill's hash is no SHA-256."),
+    "skill_package_too_large": Code("failed", "A skill's package is over a limit, or expands beyond one."),
+    "unsafe_skill_package": Code(
+        "denied", "A skill's package has a path, a link or a device that none may have."
+    ),
+    "content_hash_missing": Code("denied", "A skill's listing has no hash to verify its package by."),
+    "content_hash_mismatch": Code("denied", "A skill's package is not the one that its listing names."),
+    "skill_cache_tampered": Code("denied", "A kept skill was changed after it was verified."),
+    "skill_cache_unsafe": Code("unavailable", "Somebody else could change what the skill cache keeps."),
+    "skill_cache_busy": Code("timeout", "Another process holds the skill cache."),
+    "skill_changing": Code("failed", "A skill's files change while they are read or copied."),
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
     "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),
