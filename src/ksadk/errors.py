@@ -128,6 +128,8 @@ CODES: dict[str, Code] = {
     "skill_cache_unsafe": Code("unavailable", "Somebody else could change what the skill cache keeps."),
     "skill_cache_busy": Code("timeout", "Another process holds the skill cache."),
     "skill_changing": Code("failed", "A skill's files change while they are read or copied."),
+    "skill_lock_mismatch": Code("denied", "A skill is not the one that the project's lock file names."),
+    "invalid_lock_file": Code("usage", "The project's lock file of skills cannot be read, or is none."),
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
     "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),
