@@ -28,6 +28,7 @@ class Program(LazyGroup):
         "tools": Entry("agentengine_cli.tools", "List, describe, search and call tools."),
         "workspace": Entry("agentengine_cli.workspace", "Read, search and edit workspace files."),
         "sandbox": Entry("agentengine_cli.sandbox", "Run commands and code in a sandbox."),
+        "skills": Entry("agentengine_cli.skills", "Find skills, load and run them, make packages of them."),
         "approvals": Entry("agentengine_cli.approvals", "Answer calls that wait for approval."),
         "trust": Entry("agentengine_cli.trust", "Let a project's own rules allow calls."),
         "config": Entry("agentengine_cli.config", "Show the settings and where each comes from."),

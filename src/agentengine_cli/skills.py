@@ -11,7 +11,9 @@ from agentengine_cli.base import Entry, LazyGroup, new_group
 class SkillsGroup(LazyGroup):
     """The commands, in the order of the help."""
 
-    entries: ClassVar[Mapping[str, Entry]] = {}
+    entries: ClassVar[Mapping[str, Entry]] = {
+        "serve": Entry("agentengine_cli.skills_serve", "Serve a directory of skills to others."),
+    }
 
 
 app = new_group("Find skills, read them, run them, and make packages of them.", SkillsGroup)

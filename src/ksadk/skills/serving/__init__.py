@@ -1,0 +1,1 @@
+"""A Skill Service on this machine: a directory of skills, over the wire that `SkillServiceClient` speaks."""
