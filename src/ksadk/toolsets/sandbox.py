@@ -22,8 +22,9 @@ LANGUAGES: dict[str, str] = {
 def backend(settings: Settings | None = None) -> str:
     """The backend that is named, else the one that this machine and its settings allow. Starts nothing."""
     from ksadk.sandbox.choice import chosen_backend
+    from ksadk.toolsets.sandbox_scope import sandbox_choices
 
-    return chosen_backend(settings)
+    return sandbox_choices().backend or chosen_backend(settings)
 
 
 def enabled(settings: Settings | None = None) -> bool:

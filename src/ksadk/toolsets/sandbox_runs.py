@@ -21,7 +21,7 @@ from ksadk.runtime_context import (
 )
 from ksadk.sandbox.base import SandboxBackend, SandboxCommandResult, SandboxError, longest_command
 from ksadk.sandbox.changes import Changes, TrackedSession
-from ksadk.sandbox.choice import ISOLATED, chosen_backend, create_sandbox_backend
+from ksadk.sandbox.choice import ISOLATED, create_sandbox_backend
 from ksadk.sandbox.environment import check_variables
 from ksadk.sandbox.guarding import Guard, guarded
 from ksadk.sandbox.protected import Removed
@@ -30,7 +30,7 @@ from ksadk.sandbox.registry import GLOBAL_SANDBOX_REGISTRY, SandboxEntry
 from ksadk.settings import Settings
 from ksadk.tools.command_gate import details_of
 from ksadk.tools.registry import Plan
-from ksadk.toolsets.sandbox import LANGUAGES, line_of
+from ksadk.toolsets.sandbox import LANGUAGES, backend, line_of
 from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_choices
 from ksadk.toolsets.workspace import workspace_root
 
@@ -58,7 +58,7 @@ class Ask:
         choices = sandbox_choices()
         if self.net:
             choices = replace(choices, net=True)
-        return Where(chosen_backend(), workspace_root(), choices)
+        return Where(backend(), workspace_root(), choices)
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class Where:
             )
         if self.backend == "bubblewrap":
             return self._bubblewrap(self.root)
-        backend = create_sandbox_backend(self.backend, workspace_root=self.root)
+        starter = create_sandbox_backend(self.backend, workspace_root=self.root)
         if self.backend == "e2b":
             from ksadk.sandbox.sync import SyncingBackend
 
-            return SyncingBackend(self.root, backend)
-        return backend
+            return SyncingBackend(self.root, starter)
+        return starter
 
     def _bubblewrap(self, root: Path) -> SandboxBackend:
         from ksadk.sandbox.bubblewrap import BubblewrapSandboxBackend
@@ -178,7 +178,7 @@ def current() -> dict[str, Any]:
 
 def _key_for_status() -> str:
     root = Path(get_current_workspace_root() or "").resolve()  # as it is, since nothing shall be made here
-    return Where(chosen_backend(), root, sandbox_choices()).key()
+    return Where(backend(), root, sandbox_choices()).key()
 
 
 def plan_command(ask: Ask, command: str, cwd: str | None, background: bool) -> Plan:

@@ -15,6 +15,7 @@ class SandboxChoices:
     """net: whether commands have a network; only the tools whose name says so may have it.
 
     memory_bytes: what a process may use; the backend's own limit if None.
+    backend: the one to use instead of the configured one; that if empty.
     on_copy: whether commands work on a copy of the workspace, whose changes are taken over by
         `apply_sandbox_changes` alone.
     """
@@ -22,6 +23,7 @@ class SandboxChoices:
     net: bool = False
     memory_bytes: int | None = None
     on_copy: bool = False
+    backend: str = ""
 
 
 _NONE = SandboxChoices()

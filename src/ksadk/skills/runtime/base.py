@@ -168,6 +168,9 @@ class Sandboxes(Protocol):
     def inside(self, directory: Path) -> str:
         """The path that commands see a run's directory at."""
 
+    def words(self) -> str:
+        """Where things run, and whether there is a network, for whoever is asked."""
+
 
 class DisabledRuntime:
     """What there is where no runtime is set."""

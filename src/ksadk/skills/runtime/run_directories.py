@@ -1,0 +1,192 @@
+"""The directory that one run of a workflow works in: nobody else's, and gone when it is not needed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ksadk.settings import Settings
+from ksadk.skills.errors import SkillRuntimeError
+
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long artifacts that nobody took are kept."""
+
+KEPT_RUNS = 200
+"""How many runs of a session have their artifacts kept."""
+
+MAX_INPUT_BYTES = 100 * 1024 * 1024
+"""Of one input file."""
+
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run's directory: `work/`, where scripts run, `output/` for artifacts, `input/`, and the skills."""
+
+    path: Path
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output"
+
+    @property
+    def input(self) -> Path:
+        return self.path / "input"
+
+    def add_skill(self, name: str, root: Path) -> Path:
+        """Put a copy of a skill's verified files there, at a place that nothing ran before could prepare."""
+        place = Path(tempfile.mkdtemp(prefix="skill-", dir=self.path)) / _file_name(name)
+        shutil.copytree(root, place, symlinks=True)
+        return place
+
+    def add_inputs(self, files: Sequence[str | Path]) -> None:
+        """Put copies of files there. Raises `SkillRuntimeError` for one that cannot be read, or is too
+        large, and for two of the same name."""
+        for file in map(Path, files):
+            data = read_input(file)
+            try:
+                with (self.input / file.name).open("xb") as copy:
+                    copy.write(data)
+            except FileExistsError as error:
+                raise _bad_input(f"two input files are called {file.name}") from error
+
+
+def _file_name(name: str) -> str:
+    return name if re.fullmatch(r"[\w-][\w.-]*", name) else "skill"
+
+
+def read_input(file: Path) -> bytes:
+    """The bytes of an input file. Raises `SkillRuntimeError`."""
+    try:
+        with file.open("rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise _bad_input(f"{file} is no regular file")
+            data = opened.read(MAX_INPUT_BYTES + 1)
+    except OSError as error:
+        raise _bad_input(f"the input {file} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_INPUT_BYTES:
+        raise _bad_input(f"the input {file} has more than {MAX_INPUT_BYTES:,} bytes")
+    return data
+
+
+def _bad_input(message: str) -> SkillRuntimeError:
+    return SkillRuntimeError(message, code="skill_input_unusable")
+
+
+@contextmanager
+def run_directory(settings: Settings, *, account: str, session: str) -> Iterator[RunDirectory]:
+    """A new run's directory, locked while it is in use. At the end only `output/` is left of it, and where
+    that is empty, nothing.
+
+    It is below `KSADK_SKILL_WORKDIR`, else below `ksadk-skill-workflow` in the directory of temporary files,
+    which is refused where it is not this user's alone. Accounts and sessions are kept apart. Runs that are
+    over are deleted after 7 days, or when a session has more than 200.
+    """
+    of_session = _base(settings) / _tag("account", account) / _tag("session", session)
+    of_session.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _sweep(of_session)
+    name = f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
+    with _locked(of_session / f"{name}{_LOCK}") as lock:
+        run = RunDirectory(of_session / name)
+        for directory in (run.path, run.work, run.output, run.input):
+            directory.mkdir(mode=0o700)
+        try:
+            yield run
+        finally:
+            for entry in os.scandir(run.path):
+                if entry.name != run.output.name:
+                    remove(Path(entry.path))
+            if not _holds_something(run.output):
+                remove(run.path)
+                lock.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a directory whatever the modes in it are. What cannot be deleted stays."""
+
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return
+    path.chmod(0o700)
+    for directory, directories, _ in os.walk(path):
+        for entry in (Path(directory, name) for name in directories):
+            if not entry.is_symlink():
+                with contextlib.suppress(OSError):
+                    entry.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _base(settings: Settings) -> Path:
+    if settings.skill_workdir is not None:
+        base = settings.skill_workdir.absolute()
+        try:
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unsafe(f"{base} cannot be made: {error.strerror}") from error
+        return base
+    base = Path(tempfile.gettempdir()) / "ksadk-skill-workflow"
+    with contextlib.suppress(FileExistsError):
+        base.mkdir(mode=0o700)
+    found = base.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise _unsafe(f"{base} is not a directory that is this user's alone")
+    return base
+
+
+def _unsafe(message: str) -> SkillRuntimeError:
+    return SkillRuntimeError(
+        f"{message}, so no workflow runs in it",
+        code="skill_workdir_unusable",
+        hint="Set KSADK_SKILL_WORKDIR to a directory of your own.",
+    )
+
+
+def _tag(kind: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{kind}-{digest[:32]}" if name else f"no-{kind}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[Path]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield path
+    finally:
+        os.close(descriptor)
+
+
+def _sweep(of_session: Path) -> None:
+    """Delete runs that are over: those that are old, and the oldest where there are too many."""
+    locks = sorted(of_session.glob(f"*{_LOCK}"))
+    surplus = len(locks) - KEPT_RUNS
+    for number, lock in enumerate(locks):
+        with contextlib.suppress(OSError):
+            if number >= surplus and time.time() - lock.stat().st_mtime < KEPT_SECONDS:
+                continue
+            with lock.open("rb") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while the run is in use
+                remove(lock.with_suffix(""))
+                lock.unlink()
+
+
+def _holds_something(directory: Path) -> bool:
+    return any(files for _, _, files in os.walk(directory))
