@@ -63,6 +63,14 @@ class Calls:
         self._at, self._when = order.get("kill") or (None, "")
         self._foreign = Path(order["root"]) / "f" if order.get("foreign") else None
 
+    def count(self) -> None:
+        """Count from here on."""
+        for name, value in list(vars(os).items()):
+            if isinstance(value, types.BuiltinFunctionType) and name not in _NO_CALLS:
+                self.wrap(os, name)
+        self.wrap(fcntl, "flock")
+        self.wrap(builtins, "open")
+
     def wrap(self, owner: Any, name: str) -> None:
         call: Callable[..., Any] = getattr(owner, name)
 
@@ -97,12 +105,8 @@ def _write_as_another_program(target: Path) -> None:
 def _child(order: dict[str, Any]) -> None:
     calls = Calls(order)
     if not order.get("plainly"):
-        for name, value in list(vars(os).items()):
-            if isinstance(value, types.BuiltinFunctionType) and name not in _NO_CALLS:
-                calls.wrap(os, name)
-        calls.wrap(fcntl, "flock")
+        calls.count()
         calls.wrap(exchange, "renameat2")
-        calls.wrap(builtins, "open")
     try:
         JOBS[order["job"]](Path(order["root"]), ReadStates(Path(order["reads"])), order["new"])
         said = "ok"

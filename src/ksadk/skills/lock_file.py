@@ -53,8 +53,8 @@ class SkillLock:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Of a file; None where there is none. Raises `SkillError` (`invalid_lock_file`) for any other file: a
-        broken one must not mean that everything may be loaded."""
+        """Of a file; None where there is none. Raises `SkillError` (`invalid_lock_file`) where it is another:
+        a broken one must not mean that everything may be loaded."""
         text = _text_of(path)
         if text is None:
             return None
