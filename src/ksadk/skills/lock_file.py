@@ -60,7 +60,7 @@ class SkillLock:
             return None
         try:
             kept = json.loads(text, object_pairs_hook=_once)
-            if kept["version"] != _VERSION:
+            if kept["version"] is True or kept["version"] != _VERSION:
                 raise ValueError(f"its version is {str(kept['version'])[:20]}, and {_VERSION} is read")
             return cls({name: _locked(item) for name, item in kept["skills"].items()})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SkillError) as error:
@@ -110,10 +110,13 @@ def _text_of(path: Path) -> str | None:
         return None
     except OSError as error:
         raise _invalid(path, str(error.strerror)) from error
-    with open(descriptor, "rb") as stream:  # noqa: PTH123  # of a descriptor
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _invalid(path, "it is no file")
-        data = stream.read(MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as stream:  # noqa: PTH123  # of a descriptor
+            data = stream.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > MAX_BYTES:
         raise _invalid(path, f"it is over {MAX_BYTES} bytes")
     try:

@@ -1,0 +1,160 @@
+"""A lock file says which skills a project loads; whatever is not as it says is told with the difference."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ksadk.skills.errors import SkillError
+from ksadk.skills.lock_file import LOCK_NAME, Difference, Locked, SkillLock
+
+A, B = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+LOCK = SkillLock({"beta": Locked("2.0", B), "alpha": Locked("", A), "图": Locked("1", A)})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / LOCK_NAME
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(SkillError) as caught:
+        SkillLock.read(path)
+    assert caught.value.code == "invalid_lock_file"
+    assert str(path) in caught.value.message
+    return caught.value.message
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert SkillLock.read(path) is None
+    LOCK.write(path)
+    assert SkillLock.read(path) == LOCK
+    assert [file.name for file in path.parent.glob("*lock*")] == [LOCK_NAME]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_same_skills_make_the_same_bytes_in_lines_that_can_be_reviewed(path: Path) -> None:
+    SkillLock(dict(reversed(LOCK.skills.items()))).write(path)
+    first = path.read_bytes()
+    LOCK.write(path)
+    assert path.read_bytes() == first
+    assert (
+        first.decode()
+        == f"""\
+{{
+  "version": 1,
+  "skills": {{
+    "alpha": {{
+      "version": "",
+      "digest": "{A}"
+    }},
+    "beta": {{
+      "version": "2.0",
+      "digest": "{B}"
+    }},
+    "图": {{
+      "version": "1",
+      "digest": "{A}"
+    }}
+  }}
+}}
+"""
+    )
+
+
+def test_a_skill_that_is_as_it_was_locked_passes() -> None:
+    LOCK.check("beta", "2.0", B)
+    LOCK.check("alpha", "", A)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "digest", "words"),
+    [
+        ("beta", "2.0", A, f"'beta' is in skills.lock with version 2.0 ({B}), and is now version 2.0 ({A})"),
+        ("beta", "2.1", B, f"'beta' is in skills.lock with version 2.0 ({B}), and is now version 2.1 ({B})"),
+        ("gamma", "1", A, f"'gamma' is not in skills.lock: it is version 1 ({A})"),
+        ("alpha", "", B, f"'alpha' is in skills.lock with {A}, and is now {B}"),
+    ],
+)
+def test_a_skill_that_differs_is_refused_with_the_difference(
+    name: str, version: str, digest: str, words: str
+) -> None:
+    with pytest.raises(SkillError) as caught:
+        LOCK.check(name, version, digest)
+    assert caught.value.code == "skill_lock_mismatch"
+    assert caught.value.message == f"the skill {words}"
+
+
+def test_an_empty_lock_lets_nothing_through() -> None:
+    with pytest.raises(SkillError):
+        SkillLock({}).check("alpha", "", A)
+
+
+def test_the_differences_are_told_by_name() -> None:
+    found = SkillLock({"alpha": Locked("", B), "beta": Locked("2.0", B), "gamma": Locked("1", A)})
+    assert list(LOCK.differences(found)) == [
+        Difference("alpha", Locked("", A), Locked("", B)),
+        Difference("gamma", None, Locked("1", A)),
+        Difference("图", Locked("1", A), None),
+    ]
+    assert list(LOCK.differences(LOCK)) == []
+    assert (
+        str(Difference("图", Locked("1", A), None))
+        == f"the skill '图' is in skills.lock with version 1 ({A}), and not there"
+    )
+
+
+BROKEN = [
+    "", "{", "[]", "null", "1", '"x"', "{}", '{"version": 1}', '{"version": 2, "skills": {}}',
+    '{"version": true, "skills": {}}', '{"version": 1, "skills": []}', '{"version": 1, "skills": {"a": 1}}',
+    '{"version": 1, "skills": {"a": {"version": "1"}}}',
+    f'{{"version": 1, "skills": {{"a": {{"version": 1, "digest": "{A}"}}}}}}',
+    '{"version": 1, "skills": {"a": {"version": "1", "digest": "x"}}}',
+    '{"version": 1, "skills": {"a": {"version": "1", "digest": null}}}',
+    '{"version": 1, "version": 1, "skills": {}}',
+    "<<<<<<< HEAD\n{}", "[" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_file_is_an_error_and_never_an_empty_lock(path: Path, text: str) -> None:
+    path.write_text(text)
+    refused(path)
+
+
+@given(data=st.binary(max_size=200))
+def test_whatever_the_bytes_are_only_that_error_is_raised(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.lock"
+    path.write_bytes(data)
+    refused(path)
+
+
+def test_what_is_no_file_is_an_error_at_once(path: Path) -> None:
+    os.mkfifo(path)
+    refused(path)
+    path.unlink()
+    path.mkdir()
+    refused(path)
+    path.rmdir()
+    path.write_bytes(b" " * (1 << 21))
+    refused(path)
+    path.write_bytes(json.dumps({"version": 1, "skills": {}}).encode("utf-16"))
+    refused(path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LOCK.write(path)
+    before = path.read_bytes()
+    with pytest.raises(UnicodeEncodeError):
+        SkillLock({"\udc80": Locked("", A)}).write(path)
+    with pytest.raises(FileNotFoundError):
+        LOCK.write(path.parent / "absent" / LOCK_NAME)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.glob("*lock*")] == [LOCK_NAME]
