@@ -101,7 +101,7 @@ class SkillRuntimeBackend(Protocol):
         session_id: runs of different sessions share no directory.
         skill_names: exact names; those that are chosen for the prompt if left out.
         env: further variables for the skills' scripts.
-        input_files: files that are put into the run's `input/`.
+        input_files: files that are put into `input/` where scripts run.
         timeout: seconds for all of it; then everything that it started is ended.
 
         A skill that fails is a result. Raises `SkillRuntimeError` where there is no running it.

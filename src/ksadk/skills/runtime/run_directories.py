@@ -34,7 +34,7 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A run's directory: `work/`, where scripts run, `output/` for artifacts, `input/`, and the skills."""
+    """A run's directory: `work/`, where scripts run, with `input/` in it, `output/`, and the skills."""
 
     path: Path
 
@@ -48,7 +48,7 @@ class RunDirectory:
 
     @property
     def input(self) -> Path:
-        return self.path / "input"
+        return self.work / "input"
 
     def add_skill(self, name: str, root: Path) -> Path:
         """Put a copy of a skill's verified files there, at a place that nothing ran before could prepare."""

@@ -35,6 +35,11 @@ class TemplateAgentRuntime(WorkflowRuntime):
     It is given the files of the skills, pinned, and no key of a Skill Service: there is nothing to fetch.
     """
 
+    @property
+    def follows(self) -> bool:
+        """The agent follows instructions itself."""
+        return True
+
     def run(self, work: Workflow) -> SkillRuntimeResult:
         """See `WorkflowRuntime.run`."""
         check_prompt(work.prompt)

@@ -39,6 +39,9 @@ MAX_PROMPT_BYTES = 100_000
 """A variable, which the prompt is given in, holds no more than 128 KiB."""
 
 
+_NO_SCRIPT = "it has no scripts/run-workflow.sh, and no model is configured"
+
+
 class Loaded(Protocol):
     """Skills that were found, their files verified, and what was noticed."""
 
@@ -106,6 +109,11 @@ class WorkflowRuntime:
         self._follow = follow
         self._settings = settings
 
+    @property
+    def follows(self) -> bool:
+        """Whether skills without an entry point are followed by a model."""
+        return self._follow is not None
+
     def run_workflow(
         self,
         workflow_prompt: str,
@@ -130,11 +138,12 @@ class WorkflowRuntime:
         """Run a workflow with the skills that were loaded for it. Raises `SkillRuntimeError` where nothing
         can be run, `environment_refused` and the sandbox's own errors among them."""
         check_prompt(work.prompt)
-        if not work.skills:
+        missing = nothing_to_run(work.skills, follows=self.follows)
+        if missing is not None:
             return SkillRuntimeResult(
-                status="no_skills", error_type="no_skills", warnings=tuple(work.warnings),
-                error_message="no skill fits the prompt, so nothing was run",
-                hint="Name the skills to use; list_skills has them all.",
+                status=missing.details["status"], error_type=missing.code, error_message=missing.message,
+                hint=missing.hint, warnings=tuple(work.warnings),
+                skills=[_outcome(skill, "skipped", _NO_SCRIPT) for skill in work.skills],
             )  # fmt: skip
         account = get_current_account_id()
         with run_directory(self._settings, account=account, session=work.session_id) as run:
@@ -143,6 +152,25 @@ class WorkflowRuntime:
             running.scripts()
             running.instructions(self._follow)
             return running.result()
+
+
+def nothing_to_run(skills: Sequence[LocalSkill], *, follows: bool) -> SkillRuntimeError | None:
+    """Why nothing of these skills can be run; None where something can."""
+    if not skills:
+        return SkillRuntimeError(
+            "no skill fits the prompt, so nothing was run",
+            code="no_skills", hint="Name the skills to use; list_skills has them all.", status="no_skills",
+        )  # fmt: skip
+    if follows or any(skill.entry_point for skill in skills):
+        return None
+    names = ", ".join(skill.name for skill in skills)
+    return SkillRuntimeError(
+        f"there is nothing to run: {names} has no scripts/run-workflow.sh, and no model is configured",
+        code=NO_ENTRY_POINT_ERROR,
+        hint="Call load_skill and follow the instructions, or set OPENAI_BASE_URL, OPENAI_API_KEY and"
+        " OPENAI_MODEL_NAME so that a model follows them here.",
+        status="skipped",
+    )
 
 
 def check_prompt(prompt: str) -> None:
@@ -248,16 +276,7 @@ class _Running:
         if not rest or any(outcome.status != "ok" for outcome in self._outcomes.values()):
             return
         if follow is None:
-            for skill in rest:
-                self._outcomes[skill.name] = _outcome(skill, "skipped", "it has no scripts/run-workflow.sh")
-            if len(rest) == len(self._work.skills):
-                names = ", ".join(skill.name for skill in rest)
-                self._error_type = NO_ENTRY_POINT_ERROR
-                self._error_message = f"there is nothing to run: {names} has no scripts/run-workflow.sh"
-                self._hint = (
-                    "Call load_skill and follow the instructions, or set OPENAI_BASE_URL, OPENAI_API_KEY and"
-                    " OPENAI_MODEL_NAME so that a model follows them here."
-                )
+            self._outcomes |= {skill.name: _outcome(skill, "skipped", _NO_SCRIPT) for skill in rest}
             return
         placed = [(skill, self._run.add_skill(skill.name, skill.root_dir)) for skill in rest]
         followed = follow(self._work, placed, self._run, self._deadline)
