@@ -20,7 +20,7 @@ from support import fill, small_disk, unprivileged
 
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope
 from ksadk.settings import Settings
-from ksadk.skills import cache_directory
+from ksadk.skills import cache_directory, package_store
 from ksadk.skills.digests import tree_digest
 from ksadk.skills.errors import SkillError, SkillPackageError, SkillServiceError
 from ksadk.skills.models import ContentHash, SkillRef
@@ -205,13 +205,20 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("used", [False, True], ids=["not used before", "used before"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_kept_skill_that_was_changed_is_moved_aside_and_got_anew(
-    store: PackageStore, tmp_path: Path, change: Callable[[Path], object]
+    store: PackageStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], object],
+    used: bool,
 ) -> None:
+    monkeypatch.setattr(package_store, "_known", {})
     other = ref_of(skill(), "other")
     store.store_archive(other, skill())
     package = store.store_archive(REF, DATA)
+    assert not used or store.get_cached(REF) is not None
     whole = snapshot(package.extract_dir)
     change(package.extract_dir.parent)
     changed = snapshot(package.extract_dir.parent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ksadk.skills.errors import SkillPackageError
@@ -16,7 +16,7 @@ from ksadk.skills.limits import (
     too_large,
 )
 from ksadk.skills.member_names import SKILL_FILE, check_name, check_twins, is_clutter
-from ksadk.skills.trees import TreeFile
+from ksadk.skills.trees import TreeDirectory, TreeFile
 from ksadk.skills.zip_reader import ZipMember, expand, members_of
 
 _KINDS = {0, stat.S_IFREG, stat.S_IFDIR}
@@ -65,6 +65,16 @@ class Archive:
         is of no use either."""
         for member in self.members:
             yield self.file(member)
+
+    def agreeing(self, entries: Iterable[TreeFile | TreeDirectory]) -> Iterator[TreeFile | TreeDirectory]:
+        """What is given, as long as each file is as it is here. Raises `SkillPackageError` for another."""
+        members = {member.name: member for member in self.members}
+        for entry in entries:
+            if isinstance(entry, TreeFile):
+                member = members.get(entry.path)
+                if member is None or member.size != len(entry.data) or self.file(member) != entry:
+                    raise SkillPackageError(f"{entry.path[:200]!r} is not as the archive has it")
+            yield entry
 
     def file(self, member: ZipMember) -> TreeFile:
         """One file, expanded, as it is kept."""

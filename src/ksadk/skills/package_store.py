@@ -31,8 +31,8 @@ _TRIES = 3
 _MOST_KNOWN = 64
 
 _known: dict[str, tuple[str, Listing]] = {}
-"""Where the skill is in the archive of a hash, and what is unpacked from it. Worked out once in a process: to
-expand an archive takes several times as long as to hash what is in it."""
+"""Where the skill is in the archive of a hash, and what is unpacked from it. That is found out once in a
+process: to expand an archive takes several times as long as to hash what is in it."""
 
 
 @dataclass(frozen=True)
@@ -218,16 +218,21 @@ def _holds(held: int, expected: ContentHash) -> str | None:
     data = trees.read_file(held, _ARCHIVE, MAX_ARCHIVE_BYTES)
     if ContentHash.of(data) != expected:
         return None
-    known = _known.get(expected.hex)
-    if known is None:
-        archive = Archive.read(data)
-        known = archive.root, Listing.of([*archive.files(), *map(trees.TreeDirectory, archive.directories)])
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[expected.hex] = known
-    root, listing = known
     with trees.below(held, _EXTRACTED) as extracted:
-        return root if Listing.of(trees.walk(extracted)) == listing else None
+        entries = trees.walk(extracted)
+        if expected.hex in _known:
+            root, listing = _known[expected.hex]
+            return root if Listing.of(entries) == listing else None
+        archive = Archive.read(data)
+        listing = Listing.of(archive.agreeing(entries))
+    if listing.files.keys() != {member.name for member in archive.members}:
+        return None
+    if listing.directories != archive.directories:
+        return None
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[expected.hex] = archive.root, listing
+    return archive.root
 
 
 def _names(held: int) -> list[str]:
