@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,23 +82,23 @@ def manifest_instruction(manifest: Manifest) -> str:
     """
     if not manifest.skills:
         return ""
-    lines = (f"- {ref.name}: {_line(ref.description)}".rstrip(": ") for ref in manifest.skills)
+    lines = (f"- {_line(ref.name)}: {_line(ref.description)}".rstrip(": ") for ref in manifest.skills)
     return "These skills can be run:\n" + "\n".join(lines) + "\n\n" + _RULES
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= DESCRIPTION_SHOWN else line[: DESCRIPTION_SHOWN - 1] + "…"
 
 
 _Answer = SkillListResponse | SkillError
 
 
-def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> Iterator[_Answer]:
+def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> list[_Answer]:
     """What each space answers, in their order. Spaces are asked side by side, so that a slow one does not
     take the time of the others; one that is late is left to itself."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, _Answer]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, _Answer | Exception]] = queue.SimpleQueue()
     for number in range(len(spaces)):
         waiting.put(number)
 
@@ -110,7 +110,7 @@ def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> I
                 return
             try:
                 done.put((number, client.list_skills(spaces[number])))
-            except SkillError as error:
+            except Exception as error:  # noqa: BLE001  # raised again by whoever waits, unless it is expected
                 done.put((number, error))
 
     for _ in range(min(AT_ONCE, len(spaces))):
@@ -123,5 +123,7 @@ def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> I
             number, answer = done.get(timeout=max(ends - time.monotonic(), 0.001))
         except queue.Empty:
             break
+        if not isinstance(answer, _Answer):
+            raise answer
         answers[number] = answer
-    yield from answers
+    return answers

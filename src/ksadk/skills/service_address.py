@@ -23,6 +23,7 @@ PRE_ONLINE = "pre-online"
 
 _UNRESERVED = "-_.~"
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
+_NETLOC = re.compile(r"([\w-]+(\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?", re.ASCII)
 _BLANK_OR_ODD = re.compile(r"[\s\\<>\"{}|^`]|[^\x20-\x7e]")
 
 
@@ -115,7 +116,7 @@ class ServiceAddress:
             host, _ = parts.hostname, parts.port
         except ValueError:
             return False
-        if not host or "@" in parts.netloc or _BLANK_OR_ODD.search(url):
+        if not _NETLOC.fullmatch(parts.netloc) or _BLANK_OR_ODD.search(url):
             return False
         if parts.scheme == "https":
             return True
@@ -170,7 +171,8 @@ def _split(url: str) -> SplitResult:
         raise _unusable("the Skill Service's address is no URL") from error
     if "@" in parts.netloc:
         raise _unusable("the Skill Service's address holds a user name or password")
-    if _BLANK_OR_ODD.search(url) or parts.scheme not in {"http", "https"} or not parts.hostname:
+    readable = _NETLOC.fullmatch(parts.netloc) and not _BLANK_OR_ODD.search(url)
+    if parts.scheme not in {"http", "https"} or not readable:
         raise _unusable(f"the Skill Service's address is {_shown(url)}, not http(s)://HOST")
     return parts
 

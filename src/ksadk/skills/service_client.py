@@ -24,7 +24,7 @@ from ksadk.skills.service_address import ServiceAddress
 __all__ = ["SkillServiceClient", "SkillSpace", "SpaceListResponse"]
 
 TIMEOUT = 10.0
-"""Seconds that one request may take, its answer included."""
+"""Seconds that the service may be silent, and that the body of its answer may take."""
 MAX_ANSWER = 8 * 1024 * 1024
 MAX_ARCHIVE = 20 * 1024 * 1024
 """Bytes that are read of an answer, and of a package."""
@@ -215,7 +215,7 @@ class SkillServiceClient:
             body = bytearray()
             if int(response.headers.get("Content-Length", "0")) > limit:
                 raise _too_large(what, limit)
-            for part in response.iter_raw():
+            for part in response.iter_bytes():
                 body += part
                 if len(body) > limit:
                     raise _too_large(what, limit)
