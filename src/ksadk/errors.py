@@ -130,6 +130,7 @@ CODES: dict[str, Code] = {
     "skill_changing": Code("failed", "A skill's files change while they are read or copied."),
     "skill_lock_mismatch": Code("denied", "A skill is not the one that the project's lock file names."),
     "invalid_lock_file": Code("usage", "The project's lock file of skills cannot be read, or is none."),
+    "skill_not_found": Code("failed", "No skill of that name is there."),
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
     "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ksadk.runtime_context import get_current_workspace_root
-from ksadk.sessions import resolve_local_session_dir
+from ksadk.sessions import project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
+from ksadk.skills.local import sources
+from ksadk.skills.runtime.modes import skills_mode
 from ksadk.tools.registry import builtin
-from ksadk.toolsets import sandbox, selection, skills
+from ksadk.toolsets import sandbox, selection, skill_runtime
+from ksadk.toolsets.skill_finding import skill_space_ids
+from ksadk.toolsets.skill_scope import project_trusted
 
 
 def get_platform_tools() -> list[Any]:
@@ -22,14 +26,15 @@ def get_platform_tools() -> list[Any]:
 def component_status() -> dict[str, Any]:
     """Report what this agent is bound to: model, knowledge base, memory, skill spaces, sandbox, workspace.
 
-    Reads settings only; nothing is started or contacted.
+    Nothing is started or contacted.
     """
     settings = Settings.from_env()
-    runtime = skills.runtime_backend(settings)
+    project = project_dir(settings)
+    places = sources(settings, project=project, project_trusted=project_trusted())
     sandbox_backend = sandbox.backend(settings)
     runs_commands = sandbox.enabled(settings)
     isolated = sandbox.isolated(settings)
-    spaces = skills.skill_space_ids(settings)
+    spaces = skill_space_ids(settings)
     return {
         "ok": True,
         "summary": {
@@ -44,13 +49,15 @@ def component_status() -> dict[str, Any]:
             "space_ids": spaces,
             "user_space_ids": list(settings.skill_space_ids),
             "public_space_ids": list(settings.public_skill_space_ids),
+            "local_directories": [str(place.directory) for place in places if not place.left_out],
+            "mode": skills_mode(settings, project),
             "service_url": settings.skill_service_url,
             "tools": selection.names_of_group("skill"),
         },
         "skill_runtime": {
-            "backend": runtime,
-            "enabled": runtime in skills.AVAILABLE_RUNTIMES,
-            "template_bound": bool(skills.runtime_template(settings)),
+            "backend": skill_runtime.chosen_runtime(settings),
+            "enabled": skill_runtime.runtime_enabled(settings),
+            "template_bound": bool(skill_runtime.runtime_template(settings)),
         },
         "sandbox": {
             "backend": sandbox_backend,

@@ -20,7 +20,7 @@ GROUPS = {
 
 FURTHER_GROUPS = {
     "a2a": "a2a", "network": "sandbox_network", "changes": "sandbox_changes",
-    "sandboxes": "sandboxes",
+    "sandboxes": "sandboxes", "skill_spaces": "skill_spaces",
 }  # fmt: skip
 """The groups that are in no default set, and the module that declares each."""
 

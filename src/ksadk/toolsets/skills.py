@@ -1,47 +1,24 @@
-"""Tools that find skills, load their instructions, and run them in an isolated runtime.
-
-This release reads no skills and has no runtime: each tool says what is missing.
-"""
+"""Tools that find skills, load their instructions, and run them in an isolated runtime."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from ksadk.errors import KsadkError
-from ksadk.settings import Settings
-from ksadk.tools.registry import builtin
+from ksadk.tools.registry import Plan, builtin
+from ksadk.toolsets.skill_finding import (
+    asked_spaces,
+    described,
+    find,
+    listed,
+    load_one,
+    ranked,
+    told,
+    usage,
+)
+from ksadk.toolsets.skill_runtime import chosen_runtime, runtime_enabled
 
-AVAILABLE_RUNTIMES: frozenset[str] = frozenset()
-"""The skill runtimes that this release can start."""
-
-_VARIABLES = "KSADK_SKILL_SERVICE_URL with KSADK_SKILL_SPACE_IDS, or KSADK_LOCAL_SKILLS_DIR"
-
-
-def runtime_backend(settings: Settings | None = None) -> str:
-    """The runtime that skills run in: the one that is named, else the sandbox's, else e2b where a template
-    is, else disabled."""
-    settings = settings or Settings.from_env()
-    named = settings.skill_runtime_backend
-    if not named and settings.sandbox_backend != "none":
-        named = settings.sandbox_backend
-    if not named and runtime_template(settings):
-        named = "e2b"
-    return "disabled" if named in {"", "none"} else named
-
-
-def runtime_template(settings: Settings) -> str:
-    """The E2B template that skills run in; empty where none is bound."""
-    return settings.skill_runtime_template_id or settings.sandbox_template_id
-
-
-def runtime_enabled() -> bool:
-    """Whether the configured skill runtime can be started."""
-    return runtime_backend() in AVAILABLE_RUNTIMES
-
-
-def skill_space_ids(settings: Settings) -> list[str]:
-    """The user's skill spaces, then the public ones, each once."""
-    return list(dict.fromkeys([*settings.skill_space_ids, *settings.public_skill_space_ids]))
+_MAX_RESULTS = 50
 
 
 def get_skill_tools() -> list[Any]:
@@ -55,28 +32,39 @@ def get_skill_tools() -> list[Any]:
 def list_skills(space_id: str | None = None) -> dict[str, Any]:
     """List the skills that can be used here, local and remote, each once.
 
-    space_id: only the skills of this space.
+    space_id: only the skills of this space; "local" is this machine.
 
-    Each skill has name, description, version and space_id.
+    Each skill has name, description, version and space_id. `warnings` tell what was left out, and why.
     """
-    raise _no_skills(space_id, skills=[])
+    found = find(space_id, skills=[])
+    return {
+        "ok": True,
+        "skills": [listed(entry) for entry in found.entries.values()],
+        "skill_space_ids": asked_spaces(space_id),
+        **told(found),
+    }
 
 
 @builtin(group="skill", boundary="skill_service")
 def search_skills(query: str, max_results: int = 10, space_id: str | None = None) -> dict[str, Any]:
     """Search skills by name, alias, tag, description and examples.
 
-    query: what the skill should be about.
-    max_results: how many to return.
-    space_id: only the skills of this space.
+    query: what the skill should be about, in any language.
+    max_results: how many to return, 1 to 50.
+    space_id: only the skills of this space; "local" is this machine.
 
-    Each result has name, description, version, score and reason.
+    Each result has name, description, version, score and reason; the best comes first.
     """
     if not query.strip():
         raise KsadkError(
             "query is empty", code="query_required", hint="Say what to look for.", query=query, results=[]
         )
-    raise _no_skills(space_id, query=query, results=[], max_results=max_results)
+    found = find(space_id, query=query, results=[])
+    results = [
+        {**listed(hit.entry), "score": hit.score, "reason": hit.reason}
+        for hit in ranked(found, query, min(max(max_results, 1), _MAX_RESULTS))
+    ]
+    return {"ok": True, "query": query, "results": results, **told(found)}
 
 
 @builtin(group="skill", boundary="skill_service", side_effects=("skill_cache_write",))
@@ -84,73 +72,40 @@ def load_skill(skill_name: str, space_id: str | None = None) -> dict[str, Any]:
     """Load a skill's instructions, to be followed by the agent itself. Nothing of the skill is run.
 
     skill_name: the exact name, as list_skills or search_skills gives it.
-    space_id: the space to take it from.
+    space_id: the space to take it from; "local" is this machine.
 
-    Returns instructions, version, root_dir and script_files.
+    Returns instructions, version, root_dir (a verified copy of its files) and script_files. A name that is
+    not there returns available_skills.
     """
-    if not skill_name.strip():
-        raise KsadkError(
-            "skill_name is empty",
-            code="skill_name_required",
-            hint="Pass the exact name of a skill.",
-            available_skills=[],
-        )
-    raise _no_skills(space_id, name=skill_name, available_skills=[])
+    skill, warnings = load_one(skill_name, space_id)
+    return {
+        **described(skill, warnings),
+        "execution_context": "outer_agent",
+        "instructions": skill.body,
+        "usage": usage(skill),
+    }
 
 
-def _refuse_workflow(
-    workflow_prompt: str,
-    skill_names: list[str] | str | None = None,  # noqa: ARG001  # called with the tool's own arguments
-) -> NoReturn:
-    if not workflow_prompt.strip():
-        raise KsadkError(
-            "workflow_prompt is empty", code="workflow_prompt_required", hint="Say what the skills should do."
-        )
-    name = runtime_backend()
-    missing = (
-        "no skill runtime is set" if name == "disabled" else f"the skill runtime {name} is not available"
-    )
-    raise KsadkError(
-        f"{missing}, so nothing was run",
-        code="skill_runtime_disabled",
-        hint="This release has no skill runtime. load_skill gives instructions that need none.",
-        execution_context=f"skill-runtime/{name}",
-    )
+def _plan_execute(workflow_prompt: str, skill_names: list[str] | str | None = None) -> Plan:
+    from ksadk.toolsets import skill_runs
+
+    return skill_runs.plan_execute(workflow_prompt, skill_names)
 
 
 @builtin(
     group="skill", boundary="isolated_skill_runtime", risk="high",
-    side_effects=("isolated_runtime_execution",), plan=_refuse_workflow, enabled=runtime_enabled,
-    large_fields=("stdout", "stderr"), backend=runtime_backend,
+    side_effects=("isolated_runtime_execution",), plan=_plan_execute, enabled=runtime_enabled,
+    large_fields=("stdout", "stderr"), backend=chosen_runtime,
 )  # fmt: skip
 def execute_skills(workflow_prompt: str, skill_names: list[str] | str | None = None) -> dict[str, Any]:
     """Run a workflow with skills in the isolated skill runtime. Use it only when a skill fits the task.
 
     workflow_prompt: the user's own words.
-    skill_names: exact names of the skills to use; the runtime chooses if left out.
+    skill_names: exact names of the skills to use, in their order; the best for the prompt if left out.
 
-    Returns exit_code, stdout, stderr, duration_ms and output_files. `ok` is true when it exited with 0 in
-    time.
+    Returns exit_code, stdout, stderr, duration_ms, timed_out, `skills` with what became of each, and
+    output_files, the paths of what was made. `ok` is true when all of it exited with 0 in time.
     """
-    _refuse_workflow(workflow_prompt, skill_names)
+    from ksadk.toolsets import skill_runs
 
-
-def _no_skills(space_id: str | None, **details: Any) -> KsadkError:
-    """What is missing; `details` are the fields that a success would have, empty."""
-    settings = Settings.from_env()
-    spaces = [space_id] if space_id else skill_space_ids(settings)
-    if settings.local_skills_dir is None and not (settings.skill_service_url and spaces):
-        return KsadkError(
-            "no skills are configured",
-            code="skill_service_not_configured",
-            hint=f"Set {_VARIABLES}.",
-            skill_space_ids=spaces,
-            **details,
-        )
-    return KsadkError(
-        "skills are configured, but this release cannot read them",
-        code="skill_service_unavailable",
-        hint="Go on without skills.",
-        skill_space_ids=spaces,
-        **details,
-    )
+    return skill_runs.execute(workflow_prompt, skill_names)
