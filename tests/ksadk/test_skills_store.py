@@ -85,14 +85,18 @@ def test_an_archive_that_is_not_the_listed_one_is_taken_only_when_that_is_allowe
 ) -> None:
     ref = SkillRef("s-1", "demo", "v1", content_hash=listed)
     assert refused(lambda: store.store_archive(ref, DATA)).code == code
-    assert set(snapshot(tmp_path)) - {"home", "work"} == {"precious.txt"}
+    asked: list[SkillRef] = []
+    assert refused(lambda: store.fetch(ref, lambda ref: asked.append(ref) or DATA)).code == code
+    assert bool(asked) == (code == "content_hash_mismatch")
+    assert set(snapshot(tmp_path)) - {"home", "work", "cache"} == {"precious.txt"}
+    assert set(snapshot(tmp_path / "cache")) == set()
     package = store.store_archive(ref, DATA, allow_mismatch=True)
     assert package.extract_dir.parent.name.startswith("unverified-")
     assert package.digest == str(ContentHash.of(DATA))
     [warning] = package.warnings
     assert warning.startswith(f"{code}: ")
-    if code != "invalid_content_hash":
-        assert store.get_cached(ref) is None  # what was not verified is never a hit
+    assert store.fetch(ref, lambda ref: DATA, allow_mismatch=True).warnings == (warning,)
+    assert store.get_cached(ref) is None  # what was not verified is never a hit
     assert store.get_cached(REF) is None
 
 

@@ -113,7 +113,7 @@ def _text_of(path: Path) -> str | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _invalid(path, "it is no file")
-        with open(descriptor, "rb", closefd=False) as stream:  # noqa: PTH123  # of a descriptor
+        with open(descriptor, "rb", closefd=False) as stream:  # of a descriptor
             data = stream.read(MAX_BYTES + 1)
     finally:
         os.close(descriptor)

@@ -93,8 +93,8 @@ def _base(settings: Settings) -> Path:
 class PackageStore:
     """The skills in one directory, which several processes may use at once."""
 
-    def __init__(self, directory: Path) -> None:
-        self._cache = CacheDirectory(directory)
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache = CacheDirectory(Path(cache_dir).absolute())
 
     def fetch(
         self, ref: SkillRef, download: Callable[[SkillRef], bytes], *, allow_mismatch: bool = False
@@ -104,13 +104,17 @@ class PackageStore:
         Raises as that does, what `download` raises, and `skill_cache_tampered` where the kept one was changed
         and cannot be got anew.
         """
+        fault = _unverifiable(ref)
+        if fault and not allow_mismatch:
+            raise _not_taken(ref, *fault)
         cached = self.get_cached(ref)
         if cached is not None:
             return cached
         try:
             data = download(ref)
         except SkillError as error:
-            if ref.content_hash and os.path.lexists(self._place(_verified_key(ref, _listed_hash(ref)))):
+            expected = _listed_hash(ref)
+            if expected and os.path.lexists(self._place(_verified_key(ref, expected))):
                 raise SkillPackageError(
                     f"{_changed(ref.name)}, and it cannot be got anew: {error.message}",
                     code="skill_cache_tampered",
@@ -121,10 +125,10 @@ class PackageStore:
 
     def get_cached(self, ref: SkillRef) -> SkillPackage | None:
         """The package that is kept, when all of it is still what was verified. Never one whose listing has no
-        hash. One that was changed is not touched: `store_archive` moves it aside."""
-        if not ref.content_hash:
-            return None
+        hash that can be read. One that was changed is not touched: `store_archive` moves it aside."""
         expected = _listed_hash(ref)
+        if expected is None:
+            return None
         key = _verified_key(ref, expected)
         root = self._cache.check(key, lambda held: _holds(held, expected))
         return None if root is None else self._package(ref, key, expected, root, cache_hit=True)
@@ -133,16 +137,16 @@ class PackageStore:
         """Verify an archive, unpack it and keep it.
 
         allow_mismatch: take one whose hash is wrong or missing too, apart from the others and with a warning.
-        Raises `SkillPackageError` with nothing written: `content_hash_missing`, `content_hash_mismatch`, as
-        `Archive.read` does, or as `CacheDirectory.publish` does.
+        Raises `SkillPackageError` with nothing written: `content_hash_missing`, `content_hash_mismatch`,
+        `invalid_content_hash`, as `Archive.read` does, or as `CacheDirectory.publish` does.
         """
         if len(data) > MAX_ARCHIVE_BYTES:
             raise too_large(f"its archive is over {MAX_ARCHIVE_BYTES} bytes")
         actual = ContentHash.of(data)
-        warning = _mismatch(ref, actual, allow_mismatch)
-        key = _verified_key(ref, actual)
-        if warning:
-            key = f"unverified-{key}"
+        fault = _fault(ref, actual)
+        if fault and not allow_mismatch:
+            raise _not_taken(ref, *fault)
+        key = ("unverified-" if fault else "") + _verified_key(ref, actual)
         archive = Archive.read(data)
 
         def fill(held: int) -> None:
@@ -153,7 +157,7 @@ class PackageStore:
 
         aside = self._cache.publish(key, fill, lambda held: _holds(held, actual))
         package = self._package(ref, key, actual, archive.root, cache_hit=False)
-        return replace(package, warnings=_warnings(warning, ref.name, aside))
+        return replace(package, warnings=_warnings(ref.name, fault, aside))
 
     def pin(self, directory: Path) -> SkillPackage:
         """A copy of a local skill that stays as it is, whatever becomes of the directory.
@@ -197,7 +201,7 @@ class PackageStore:
         if self._cache.check(key, check) is not None:
             return package
         aside = self._cache.publish(key, fill, check)
-        return replace(package, cache_hit=False, warnings=_warnings("", name, aside))
+        return replace(package, cache_hit=False, warnings=_warnings(name, None, aside))
 
     def _place(self, key: str) -> Path:
         return self._cache.path / key
@@ -239,32 +243,37 @@ def _names(held: int) -> list[str]:
     return sorted(os.listdir(held))  # of a descriptor
 
 
-def _listed_hash(ref: SkillRef) -> ContentHash:
-    return ContentHash.parse(ref.content_hash or "")
+def _listed_hash(ref: SkillRef) -> ContentHash | None:
+    """The hash that a skill is verified by; None where its listing has none, or one that cannot be read."""
+    try:
+        return ContentHash.parse(ref.content_hash or "")
+    except SkillError:
+        return None
 
 
-def _mismatch(ref: SkillRef, actual: ContentHash, allow: bool) -> str:
-    """The warning about an archive that is not the listed one, where that is allowed; else it is an error."""
+def _unverifiable(ref: SkillRef) -> tuple[str, str] | None:
+    """The code of why a skill cannot be verified whatever its archive is, and that in words."""
     if not ref.content_hash:
-        code, why = "content_hash_missing", "its listing has no hash to verify it by"
-    else:
-        try:
-            listed = _listed_hash(ref)
-        except SkillError:
-            if not allow:
-                raise
-            code, why = "invalid_content_hash", f"its listing has {ref.content_hash[:100]!r} for a hash"
-        else:
-            if listed == actual:
-                return ""
-            code, why = "content_hash_mismatch", f"its archive is {actual}, and the listing says {listed}"
-    if not allow:
-        raise SkillPackageError(
-            f"the skill {ref.name!r} is not taken: {why}",
-            code=code,
-            hint="Publish it again. KSADK_SKILL_ALLOW_HASH_MISMATCH=1 takes it unverified.",
-        )
-    return f"{code}: the skill {ref.name!r} is not verified: {why}"
+        return "content_hash_missing", "its listing has no hash to verify it by"
+    if _listed_hash(ref) is None:
+        return "invalid_content_hash", f"its listing has {ref.content_hash[:100]!r} for a hash"
+    return None
+
+
+def _fault(ref: SkillRef, actual: ContentHash) -> tuple[str, str] | None:
+    """The same of a skill with its archive."""
+    if _listed_hash(ref) == actual:
+        return None
+    mismatch = "content_hash_mismatch", f"its archive is {actual}, and its listing says {ref.content_hash}"
+    return _unverifiable(ref) or mismatch
+
+
+def _not_taken(ref: SkillRef, code: str, why: str) -> SkillPackageError:
+    return SkillPackageError(
+        f"the skill {ref.name!r} is not taken: {why}",
+        code=code,
+        hint="Have it published again. KSADK_SKILL_ALLOW_HASH_MISMATCH=1 takes it unverified.",
+    )
 
 
 def _verified_key(ref: SkillRef, content: ContentHash) -> str:
@@ -279,9 +288,15 @@ def _changed(name: str) -> str:
     return f"the kept copy of the skill {name!r} was changed after it was verified"
 
 
-def _warnings(warning: str, name: str, aside: Path | None) -> tuple[str, ...]:
-    told = f"skill_cache_tampered: {_changed(name)}; it is now {aside}, and a fresh one in its place"
-    return tuple(filter(None, (warning, told if aside else "")))
+def _warnings(name: str, fault: tuple[str, str] | None, aside: Path | None) -> tuple[str, ...]:
+    told = []
+    if fault:
+        told.append(f"{fault[0]}: the skill {name!r} is not verified: {fault[1]}")
+    if aside:
+        told.append(
+            f"skill_cache_tampered: {_changed(name)}; it is now {aside}, and a fresh one in its place"
+        )
+    return tuple(told)
 
 
 def _files(entries: Iterable[trees.TreeFile | trees.TreeDirectory]) -> Iterator[trees.TreeFile]:
