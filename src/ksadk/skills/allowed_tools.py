@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-_TOOL = re.compile(r"[^\W\d][\w.:/*-]*|\*")
+_GRANT = re.compile(
+    r"[\s,]*+([^\W\d][\w.:/*-]*+|\*)"  # the tool
+    r"(?:\((\s*+[^\s()](?:[^()]++|\([^()]*+\))*+)\))?+"  # its pattern, which may have parentheses itself
+    r"(?=[\s,]|\Z)"
+)
+_END = re.compile(r"[\s,]*")
 _PERMISSION_LETTERS = "allowedtools"
 
 
@@ -41,15 +46,12 @@ class AllowedTools:
             return cls.nothing()
         grants = []
         for text in texts:
-            words = _words(text)
-            if words is None:
+            place = 0
+            while match := _GRANT.match(text, place):
+                grants.append(Grant(match[1], match[2] and match[2].strip()))
+                place = match.end()
+            if not _END.fullmatch(text, place):
                 return cls.nothing()
-            for word in words:
-                tool, opened, rest = word.partition("(")
-                pattern = rest[:-1].strip() if opened else None
-                if not _TOOL.fullmatch(tool) or pattern == "":
-                    return cls.nothing()
-                grants.append(Grant(tool, pattern))
         return cls(tuple(dict.fromkeys(grants)))
 
     @classmethod
@@ -71,19 +73,3 @@ def is_permission_key(key: str) -> bool:
     import difflib
 
     return difflib.SequenceMatcher(None, letters[:64], _PERMISSION_LETTERS).ratio() >= 0.8
-
-
-def _words(text: str) -> list[str] | None:
-    """The words, each with its parentheses; None where those are not closed, or a word goes on after them."""
-    words: list[str] = []
-    word, depth = "", 0
-    for character in text:
-        if depth == 0 and (character.isspace() or character == ","):
-            words.append(word)
-            word = ""
-            continue
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth < 0 or word.endswith(")"):
-            return None
-        word += character
-    return None if depth else [word for word in [*words, word] if word]

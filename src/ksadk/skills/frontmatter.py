@@ -57,23 +57,21 @@ class Frontmatter:
 
 
 def read_fields(
-    root: Node, text: str, place: Callable[[int], int], findings: Findings, unsure: frozenset[str]
+    root: Node,
+    text: str,
+    place: Callable[[int], int],
+    findings: Findings,
+    *,
+    unsure: frozenset[str] = frozenset(),
+    directory: str = "",
 ) -> Frontmatter:
     """The fields of a mapping, which was read from `text`.
 
     place: what is at an index of `text`, as an index of what the findings are about.
     unsure: keys whose values were only guessed at.
+    directory: the name that the specification wants the skill to have; any if empty.
     """
-    return _Fields(root, text, place, findings).read(unsure)
-
-
-def check_directory_name(name: str, directory: str, findings: Findings) -> None:
-    """The specification wants a skill to have its directory's name."""
-    if name and unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", directory):
-        findings.error(
-            0, "name_is_not_the_directorys", f"the name {name} is not its directory's, {directory}",
-            "rename one of them",
-        )  # fmt: skip
+    return _Fields(root, text, place, findings).read(unsure, directory)
 
 
 class _Fields:
@@ -85,9 +83,9 @@ class _Fields:
         self.place = place
         self.findings = findings
 
-    def read(self, unsure: frozenset[str]) -> Frontmatter:
+    def read(self, unsure: frozenset[str], directory: str) -> Frontmatter:
         texts = {key: self._text(key) for key in TEXT_FIELDS}
-        self._name(texts["name"])
+        self._name(texts["name"], directory)
         self._description(texts["description"])
         self._compatibility(texts["compatibility"])
         lists: dict[str, tuple[str, ...]] = {}
@@ -126,33 +124,36 @@ class _Fields:
     def _line(self, node: Node) -> str:
         return re.split(r"[\r\n]", self.text[node.start :], maxsplit=1)[0].rstrip()[:200]
 
-    def _name(self, name: str) -> None:
-        if "name" not in self.nodes:
+    def _name(self, name: str, directory: str) -> None:
+        if not name:
+            fix = f"name: {directory}" if directory else "give it that of its directory"
+            self.findings.error(self._at("name"), "name_missing", "it has no name", fix)
+            return
+        if _UNUSABLE_NAME.search(name):
+            fix = "such as pdf-processing"
+            self._refuse("name", "invalid_name", f"{_shown(name)} cannot be a name", fix)
+            return
+        if directory and name != directory and _folded(name) != _folded(directory):
             self.findings.error(
-                self.place(0), "name_missing", "there is no name", "name: the-directorys-name"
-            )
-        elif not name:
-            self.findings.error(
-                self._at("name"), "name_missing", "the name is empty", "give it the directory's"
-            )
-        elif _UNUSABLE_NAME.search(name):
-            self._refuse(
-                "name", "invalid_name", "the name has characters that no name has, or is endless", ""
-            )
-        elif len(name) > MAX_NAME_CHARS:
+                self._at("name"), "name_is_not_the_directorys",
+                f"the name {name} is not that of its directory, {_shown(directory)}", "rename one of them",
+            )  # fmt: skip
+        if len(name) > MAX_NAME_CHARS:
             self._name_error(f"the name has {len(name)} characters, and {MAX_NAME_CHARS} are the most")
         elif not _PORTABLE_NAME.fullmatch(name):
-            folded = unicodedata.normalize("NFKC", name)
-            letters = "".join("a" if c.isalnum() and not c.isascii() else c for c in folded)
-            if folded == folded.lower() and _PORTABLE_NAME.fullmatch(letters):
-                self.findings.warning(
-                    self._at("name"), "name_not_portable",
-                    f"the name {name} is not portable: some hosts take only a to z, digits and hyphens",
-                )  # fmt: skip
-            else:
-                self._name_error(
-                    f"the name {name} is not of lower-case letters, digits and single hyphens between them"
-                )
+            self._unportable_name(name)
+
+    def _unportable_name(self, name: str) -> None:
+        """The specification can be read so that letters of any script may be in a name."""
+        folded = _folded(name)
+        letters = "".join("a" if c.isalnum() and not c.isascii() else c for c in folded)
+        if folded == folded.lower() and _PORTABLE_NAME.fullmatch(letters):
+            message = f"the name {name} is not portable: some hosts take only a to z, digits and hyphens"
+            self.findings.warning(self._at("name"), "name_not_portable", message, "such as pdf-processing")
+        else:
+            self._name_error(
+                f"the name {name} is not of lower-case letters, digits and single hyphens between them"
+            )
 
     def _name_error(self, message: str) -> None:
         self.findings.error(self._at("name"), "invalid_name", message, "such as pdf-processing")
@@ -265,6 +266,11 @@ def _plain(node: Node) -> object:
     if isinstance(node.value, dict):
         return {key: _plain(value) for key, value in node.value.items()}
     return [_plain(item) for item in node.value] if isinstance(node.value, list) else node.value
+
+
+def _folded(name: str) -> str:
+    """A name as the specification's validator compares it."""
+    return unicodedata.normalize("NFKC", name)
 
 
 def _shown(text: str) -> str:

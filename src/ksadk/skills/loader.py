@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -86,28 +87,30 @@ def load_local_skill(directory: Path, *, default_name: str = "") -> LocalSkill:
     return _skill(directory, document, default_name)
 
 
-def read_skill_md(directory: Path) -> bytes:
-    """The bytes of a skill's SKILL.md, and one more than 1 MiB of a larger one.
+def read_skill_md(directory: Path | str) -> bytes:
+    """The bytes of a skill's SKILL.md; of one larger than 1 MiB more than that, so that it is noticed.
 
     Only a regular file is read, without waiting for anything: a link could lead to any file of the user's.
     Raises `FileNotFoundError` and `SkillError`.
     """
-    path = Path(directory) / SKILL_MD
+    path = f"{directory}/{SKILL_MD}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise FileNotFoundError(f"{directory} has no {SKILL_MD}") from None
-    except (OSError, ValueError) as error:
-        if path.is_symlink():
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             raise SkillError(f"{path} is a link", hint="Put the file itself there.") from error
-        raise SkillError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
-    with open(descriptor, "rb") as stream:  # noqa: PTH123  # a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise SkillError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise SkillError(f"{path} is no regular file")
-        try:
-            return stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise SkillError(f"{path} cannot be read: {error.strerror}") from error
+        return os.read(descriptor, min(status.st_size, MAX_BYTES) + 1)
+    except OSError as error:
+        raise SkillError(f"{path} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _skill(directory: Path, document: Document, default_name: str) -> LocalSkill:

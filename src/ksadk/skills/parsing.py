@@ -46,8 +46,11 @@ class Document:
         return next((finding for finding in self.findings if finding.refuses), None)
 
 
-def parse_skill_md(data: bytes) -> Document:
-    """Read the bytes of a SKILL.md of at most 1 MiB. Whatever they are, nothing is raised."""
+def parse_skill_md(data: bytes, *, directory: str = "") -> Document:
+    """Read the bytes of a SKILL.md of at most 1 MiB. Whatever they are, nothing is raised.
+
+    directory: the name that its directory has, which the specification wants to be the skill's; any if empty.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -58,13 +61,14 @@ def parse_skill_md(data: bytes) -> Document:
     if len(data) > MAX_BYTES:
         findings.error(0, "too_large", "larger than 1 MiB", "move what is long to other files", refuses=True)
         return Document(Frontmatter(), "", tuple(findings.found))
-    return _Parser(text, findings).document()
+    return _Parser(text, findings, directory).document()
 
 
 class _Parser:
-    def __init__(self, text: str, findings: Findings) -> None:
+    def __init__(self, text: str, findings: Findings, directory: str) -> None:
         self.text = text
         self.findings = findings
+        self.directory = directory
         self.edits: list[Edit] = []
 
     def document(self) -> Document:
@@ -136,10 +140,10 @@ class _Parser:
             )
             return Frontmatter()
         edits = [repair.edit for repair in repairs]
-        unsure = frozenset(repair.key for repair in repairs)
         return read_fields(
-            root, text, lambda index: start + place_before(index, edits), self.findings, unsure
-        )
+            root, text, lambda index: start + place_before(index, edits), self.findings,
+            unsure=frozenset(repair.key for repair in repairs), directory=self.directory,
+        )  # fmt: skip
 
     def _tell(self, repair: Repair, base: int) -> None:
         """What was repaired. Permissions are no guess: read_fields says that they cannot be read."""

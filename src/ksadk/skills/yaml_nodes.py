@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 16
@@ -47,69 +48,55 @@ def read_nodes(text: str) -> Node | None:
     """
     import yaml
 
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    reader = _Reader()
     try:
-        for event in yaml.parse(text, Loader=loader):
-            reader.take(event)
+        return _root(getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text).get_event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         index = mark.index if mark else 0
-        raise NotYaml(
-            _in_words(error.problem or error.context or "it cannot be read", text, index), index
-        ) from error
+        problem = error.problem or error.context or "it cannot be read"
+        raise NotYaml(_in_words(problem, text, index), index) from error
     except yaml.reader.ReaderError as error:
         raise NotYaml("a control character", _first_refused(text)) from error
     except UnicodeEncodeError as error:
         raise NotYaml("a character that no text has", error.start) from error
-    return reader.root
 
 
-class _Reader:
-    """Puts nodes together from the parser's events."""
-
-    def __init__(self) -> None:
-        self.root: Node | None = None
-        self._open: list[tuple[Any, list[Node]]] = []
-        self._nodes = 0
-        self._documents = 0
-
-    def take(self, event: Any) -> None:
-        kind = type(event).__name__
+def _root(next_event: Callable[[], Any]) -> Node | None:
+    """The node that a parser's events make."""
+    root: list[Node] = []
+    members = root
+    above: list[tuple[Any, list[Node]]] = []
+    nodes = documents = 0
+    while (kind := type(event := next_event()).__name__) != "StreamEndEvent":
         if kind == "ScalarEvent":
-            self._add(
+            members.append(
                 Node(
                     event.value, event.start_mark.index, event.end_mark.index,
                     not event.style, _is_strange(event),
                 )
             )  # fmt: skip
+            nodes += 1
+            if nodes > MAX_NODES:
+                raise NotYaml("more values than are read", event.start_mark.index)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            if len(self._open) >= MAX_DEPTH:
+            if len(above) >= MAX_DEPTH:
                 raise NotYaml("nested too deeply", event.start_mark.index)
-            self._open.append((event, []))
+            above.append((event, members))
+            members = []
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            start, members = self._open.pop()
-            index, end = start.start_mark.index, event.end_mark.index
-            if kind == "SequenceEndEvent":
-                self._add(Node(members, index, end, False, _is_strange(start)))
-            else:
-                value, keys = _mapping(members)
-                self._add(Node(value, index, end, False, _is_strange(start), keys))
+            (start, around), inner = above.pop(), members
+            value, keys = (inner, ()) if kind == "SequenceEndEvent" else _mapping(inner)
+            members = around
+            members.append(
+                Node(value, start.start_mark.index, event.end_mark.index, False, _is_strange(start), keys)
+            )
         elif kind == "AliasEvent":
             raise NotYaml("an alias (*), which is not taken", event.start_mark.index)
         elif kind == "DocumentStartEvent":
-            self._documents += 1
-            if self._documents > 1:
+            documents += 1
+            if documents > 1:
                 raise NotYaml("a second document begins", event.start_mark.index)
-
-    def _add(self, node: Node) -> None:
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise NotYaml("more values than are read", node.start)
-        if self._open:
-            self._open[-1][1].append(node)
-        else:
-            self.root = node
+    return root[0] if root else None
 
 
 def _is_strange(event: Any) -> bool:
