@@ -14,6 +14,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from ksadk.settings import Settings
+
 VERSION = 1
 MAX_BYTES = 64 * 1024 * 1024
 RACY_NS = 2_000_000_000
@@ -21,6 +23,11 @@ RACY_NS = 2_000_000_000
 
 Identity = list[int]
 """Inode, size, modification and change time in nanoseconds."""
+
+
+def index_dir(settings: Settings) -> Path:
+    """Where indexes are kept: in the user's state, where no project writes."""
+    return settings.state_dir() / "skills"
 
 
 def identity(status: os.stat_result) -> Identity:
