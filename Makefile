@@ -36,7 +36,7 @@ clean:
 	touch $@
 
 .venv/full: .venv/base
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,signing,sql,e2b]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,frameworks,signing,sql,e2b,skills-model]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 	    --target .venv/a2a-sdk-1.1.0 a2a-sdk==1.1.0 # cards are held against this release too
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \

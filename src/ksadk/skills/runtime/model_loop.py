@@ -110,7 +110,7 @@ def _message(prompt: str, skills: Sequence[Instructions]) -> str:
 async def _follow(
     model: Model, message: str, tools: Sequence[ModelTool], deadline: float, limits: Limits
 ) -> Followed:
-    import httpx
+    from openai import AsyncOpenAI
     from pydantic_ai import Agent, Tool, UsageLimits
     from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UsageLimitExceeded
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -126,10 +126,10 @@ async def _follow(
     try:
         async with (
             asyncio.timeout(deadline - time.monotonic()),
-            httpx.AsyncClient(timeout=httpx.Timeout(600, connect=30)) as client,
+            AsyncOpenAI(base_url=model.base_url, api_key=model.api_key) as client,
         ):
-            provider = OpenAIProvider(base_url=model.base_url, api_key=model.api_key, http_client=client)
-            agent = Agent(OpenAIChatModel(model.name, provider=provider), instructions=_RULES, tools=offered)
+            chat = OpenAIChatModel(model.name, provider=OpenAIProvider(openai_client=client))
+            agent = Agent(chat, instructions=_RULES, tools=offered)
             answer = await agent.run(message, usage_limits=usage)
     except TimeoutError:
         return Followed("", TIMEOUT_ERROR, "the model was not done when the workflow's time was over")
@@ -139,7 +139,7 @@ async def _follow(
         hint = "Check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL_NAME."
         words = f"the model's service answered {error.status_code}: {error.body}"
         return Followed("", "model_failed", words[:1000], hint)
-    except (AgentRunError, httpx.HTTPError) as error:
+    except AgentRunError as error:
         return Followed("", "model_failed", f"the model cannot be asked: {error}"[:1000])
     return Followed(f"{answer.output}\n")
 

@@ -103,7 +103,7 @@ def run_directory(settings: Settings, *, account: str, session: str) -> Iterator
     of_session.mkdir(mode=0o700, parents=True, exist_ok=True)
     _sweep(of_session)
     name = f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
-    with _locked(of_session / f"{name}{_LOCK}") as lock:
+    with _locked(of_session / f"{name}{_LOCK}"):
         run = RunDirectory(of_session / name)
         for directory in (run.path, run.work, run.output, run.input):
             directory.mkdir(mode=0o700)
@@ -114,8 +114,13 @@ def run_directory(settings: Settings, *, account: str, session: str) -> Iterator
                 if entry.name != run.output.name:
                     remove(Path(entry.path))
             if not _holds_something(run.output):
-                remove(run.path)
-                lock.unlink(missing_ok=True)
+                forget(run.path)
+
+
+def forget(run: Path) -> None:
+    """Delete the directory of a run that is over."""
+    remove(run)
+    run.with_name(run.name + _LOCK).unlink(missing_ok=True)
 
 
 def remove(path: Path) -> None:
@@ -165,11 +170,11 @@ def _tag(kind: str, name: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[Path]:
+def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield path
+        yield
     finally:
         os.close(descriptor)
 
@@ -184,8 +189,7 @@ def _sweep(of_session: Path) -> None:
                 continue
             with lock.open("rb") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while the run is in use
-                remove(lock.with_suffix(""))
-                lock.unlink()
+                forget(lock.with_suffix(""))
 
 
 def _holds_something(directory: Path) -> bool:
