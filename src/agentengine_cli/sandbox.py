@@ -95,7 +95,7 @@ def run(
             output.show_result(plan, workspace_shown.plan)
             return
         try:
-            with _ended_by_signals():
+            with ended_by_signals():
                 result = _run(tool, arguments, diff)
                 if keep:
                     result |= {"kept": _keep(registry)}
@@ -235,7 +235,7 @@ def _bytes(text: str) -> int:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """A signal that asks this program to end ends it as Ctrl-C does: with its sandboxes."""
     import signal
 

@@ -89,9 +89,16 @@ def _working_in(run: RunDirectory, runtime: str) -> Iterator[None]:
         stack.enter_context(bind_sandbox_registry(registry))
         stack.enter_context(workspace_root_scope(run.path.resolve()))
         stack.enter_context(sandbox_scope(SandboxChoices(backend=runtime)))
-        yield
-        if runtime == "e2b":
-            _take_output(run)
+        if runtime != "e2b":
+            yield
+            return
+        held = run.output / ".ksadk"  # only files are sent: without one there would be no directory
+        held.touch()
+        try:
+            yield
+        finally:
+            held.unlink()
+        _take_output(run)
 
 
 def _take_output(run: RunDirectory) -> None:

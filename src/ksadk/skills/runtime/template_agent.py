@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ksadk.skills.loader import LocalSkill
 
 AGENT = "/home/ksadk/agent.py"
+PYTHON = "python"
 REQUEST_FILE = "/tmp/ksadk-workflow-request.json"  # in the sandbox, which is one workflow's own
 
 _RESULT = "workflow_result="
@@ -120,7 +121,7 @@ class TemplateAgentRuntime(WorkflowRuntime):
             "KSADK_SELECTED_SKILL_NAMES": ",".join(names),
         }
         given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items() if value)
-        return f"env {given} python -u {AGENT} --request-file {REQUEST_FILE}"
+        return f"env {given} {PYTHON} -u {AGENT} --request-file {REQUEST_FILE}"
 
 
 def reported(stdout: str) -> dict[str, Any] | None:
