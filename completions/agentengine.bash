@@ -7,7 +7,7 @@ _agentengine_table() {
     commands='' options='' values='' arguments=''
     case $1 in
     '')
-        commands='init a2a tools workspace sandbox approvals trust config doctor'
+        commands='init a2a tools workspace sandbox skills approvals trust config doctor'
         options='--env-file --debug --version --help'
         values='--env-file=file'
         ;;
@@ -147,6 +147,44 @@ _agentengine_table() {
         options='--session --root --audit-args --log-all --json --output -o --help'
         values='--approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='sandboxes'
+        ;;
+    'skills')
+        commands='list search load execute pack lock serve'
+        options='--help'
+        ;;
+    'skills list')
+        options='--space --source --project --session --root --audit-args --log-all --json --output -o --help'
+        values='--space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        ;;
+    'skills search')
+        options='--limit --space --project --session --root --audit-args --log-all --json --output -o --help'
+        values='--limit=none --space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
+    'skills load')
+        options='--space --project --session --root --audit-args --log-all --json --output -o --help'
+        values='--space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
+    'skills execute')
+        options='--prompt --input --out --force --timeout --project --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
+        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none...'
+        ;;
+    'skills pack')
+        options='--out --force --json --output -o --help'
+        values='--out=none --output=words:text,json -o=words:text,json'
+        arguments='directory'
+        ;;
+    'skills lock')
+        options='--check --project --json --output -o --help'
+        values='--output=words:text,json -o=words:text,json'
+        arguments='none...'
+        ;;
+    'skills serve')
+        options='--host --port --space --url --token-file --json --output -o --help'
+        values='--host=none --port=none --space=requests --url=none --token-file=none --output=words:text,json -o=words:text,json'
+        arguments='directory'
         ;;
     'approvals')
         commands='log verify suggest watch list show approve deny rules'

@@ -358,7 +358,9 @@ class Settings:
         "KSADK_LOCAL_SKILLS_DIR", read=path, default=None, help="A directory of local skills."
     )  # fmt: skip
     skill_cache_dir = Variable[Path | None](
-        "KSADK_SKILL_CACHE_DIR", read=path, default=None, help="Where verified packages are kept."
+        "KSADK_SKILL_CACHE_DIR", read=path, default=None,
+        help="Where verified skills are kept, in a directory that only this user can write to; "
+             "ksadk-skill-cache in the directory for temporary files if unset.",
     )  # fmt: skip
     skill_workdir = Variable[Path | None](
         "KSADK_SKILL_WORKDIR", read=path, default=None, help="Where a local workflow runs."
@@ -369,7 +371,8 @@ class Settings:
     )  # fmt: skip
     skill_allow_hash_mismatch = Variable(
         "KSADK_SKILL_ALLOW_HASH_MISMATCH", read=flag, default=False,
-        help="Takes a package whose hash is wrong or missing, kept apart and warned about.",
+        help="Takes a skill whose package has another hash than its listing, or whose listing has none; it "
+             "is kept apart and warned about.",
     )  # fmt: skip
     skill_manifest_limit = Variable(
         "KSADK_SKILL_MANIFEST_LIMIT", read=whole(), default=30, help="Skills in the manifest for the model."
@@ -593,7 +596,7 @@ def _home(instead: str) -> Path:
 
 
 UNREAD = frozenset({
-    "skill_cache_dir", "skill_allow_hash_mismatch", "mcp_servers", "enable_mcp_tools", "web_search_api_key",
+    "mcp_servers", "enable_mcp_tools", "web_search_api_key",
     "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy", "a2a_token_dir",
     "a2a_enable_public_egress", "a2a_gateway_origins", "a2a_event_outbox_path", "a2a_service_url",
     "a2a_service_endpoint", "a2a_service_scheme", "a2a_service_region", "a2a_service_token", "a2a_access_key",

@@ -119,6 +119,8 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "sandbox status": ("tools call sandbox_status", "sandbox status", "sandbox status --probe"),
     "sandbox list": ("KEEP=1 sandbox list",),
     "sandbox kill": ("sandbox kill COPY",),
+    "skills pack": ("skills pack skills/demo",),
+    "skills lock": ("KSADK_LOCAL_SKILLS_DIR=skills skills lock", "KSADK_LOCAL_SKILLS_DIR=absent skills lock"),
     "approvals list": ("approvals list",),
     "approvals show": ("approvals show WAITING", "approvals deny WAITING --reason no"),
     "approvals log": ("approvals log",),
@@ -154,6 +156,8 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
         "echo evil > ksadk.yaml; sleep 60 & printf '\\377'; exec 3<>/dev/tcp/192.0.2.1/80"
     )
     Path("code.py").write_text("print(1)")
+    Path("skills/demo").mkdir(parents=True)
+    Path("skills/demo/SKILL.md").write_text("---\nname: demo\ndescription: Shows something.\n---\nDo it.\n")
     Path("other.txt").write_bytes(b"needle \xff\n" + b"x" * 2000 + b" needle\n")
     command("workspace", "read", "f.txt", "--root", ".")
     ids = {}

@@ -19,7 +19,7 @@ EXEMPT = {
     "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
     "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
     "approvals suggest", "approvals watch", "config show", "doctor",
-    "skills serve",
+    "skills serve", "skills pack", "skills lock",
 }  # fmt: skip
 """Commands that call no tool: they tell, or they answer a call's question."""
 

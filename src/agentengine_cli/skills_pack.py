@@ -1,0 +1,82 @@
+"""`agentengine skills pack`: a skill's directory as an archive."""
+
+# No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentengine_cli import output
+from agentengine_cli.base import Command, new_group
+from ksadk.errors import KsadkError
+
+app = new_group("Pack a skill.")
+
+
+@app.command("pack", cls=Command)
+def pack(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The skill: a directory with SKILL.md.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where to write it; NAME.zip here if not given."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite another file that is there.")] = False,
+) -> None:
+    """Pack a skill into a zip, and print its SHA-256: the same files make the same bytes on every machine.
+
+    Links and devices are refused, as is whatever would be refused when the archive is unpacked. Version
+    control, __pycache__ and what macOS leaves behind are left out.
+
+    \b
+    Examples:
+      agentengine skills pack examples/skills/word-count
+      agentengine skills pack skills/demo --out dist/demo-1.0.zip --json
+    """
+    from ksadk.skills.loader import load_local_skill
+    from ksadk.skills.models import ContentHash
+    from ksadk.skills.packing import pack
+
+    try:
+        skill = load_local_skill(directory)
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"{directory} has no SKILL.md", param_hint="DIR") from error
+    path = out or Path(f"{skill.name}.zip")
+    if os.path.realpath(path).startswith(os.path.realpath(directory) + os.sep):
+        raise typer.BadParameter(
+            f"{path} would be a part of the skill itself; name a file elsewhere", param_hint="--out"
+        )
+    data = pack(directory)
+    _write(path, data, force=force)
+    document = {
+        "ok": True, "path": str(path), "name": skill.name, "version": skill.version,
+        "content_hash": str(ContentHash.of(data)), "size": len(data),
+    }  # fmt: skip
+    output.show(document, lambda _: f"{output.visible(str(path))}  {document['content_hash']}\n")
+
+
+def _write(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a file whole or not at all; one that has these bytes already is let be."""
+    import tempfile
+
+    try:
+        if path.is_file() and path.read_bytes() == data:
+            return
+        if os.path.lexists(path) and not (force and path.is_file()):
+            raise KsadkError(
+                f"nothing was written: {path} is there, and is something else",
+                code="file_exists",
+                hint="Give another file with --out, or --force to overwrite this one.",
+            )
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".agentengine-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                os.fchmod(handle, 0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise KsadkError(f"{path} cannot be written: {error.strerror}", code="io_error") from error
