@@ -127,20 +127,13 @@ def _checked(token: str, where: str) -> str:
 
 
 def _say_ready(catalog: "Catalog", base: str, token: _Token) -> None:
-    """What another terminal needs: words on stderr, and with -o json a line of JSON on stdout."""
+    """What another terminal needs: words on stderr, and then, with -o json, a line of JSON on stdout."""
     import shlex
 
     from ksadk.skills.models import PUBLIC_SPACE
 
     spaces = catalog.spaces()
     count = sum(1 for _ in spaces.skills())
-    if output.json_wanted.get():
-        import json
-
-        document = {"ok": True, "url": base, "space_ids": list(spaces.by_id), "skill_count": count}
-        if token.generated:
-            document["token"] = token.text
-        output.write(json.dumps(document, ensure_ascii=False) + "\n")
     own = ",".join(space for space in spaces.by_id if space != PUBLIC_SPACE)
     public = PUBLIC_SPACE if PUBLIC_SPACE in spaces.by_id else ""
     exports = {
@@ -152,3 +145,10 @@ def _say_ready(catalog: "Catalog", base: str, token: _Token) -> None:
     lines = [f"  export {name}={value}" for name, value in exports.items() if value]
     output.say(f"serving {count} skill{'s' * (count != 1)} of {catalog.directory} at {base} (Ctrl-C ends)")
     output.say("in another terminal:\n" + "\n".join(lines))
+    if output.json_wanted.get():
+        import json
+
+        document = {"ok": True, "url": base, "space_ids": list(spaces.by_id), "skill_count": count}
+        if token.generated:
+            document["token"] = token.text
+        output.write(json.dumps(document, ensure_ascii=False) + "\n")

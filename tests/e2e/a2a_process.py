@@ -1,4 +1,4 @@
-"""`agentengine a2a serve` in a process of its own."""
+"""`agentengine a2a serve`, or another command that serves, in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 class Serving:
-    """A served agent: where it is, its process, and what the process has said."""
+    """What is served: where it is, its process, and what the process has said."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process = process
@@ -22,7 +23,8 @@ class Serving:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, self.said()
-        self.url: str = json.loads(line)["url"]
+        self.told: dict[str, Any] = json.loads(line)
+        self.url: str = self.told["url"]
 
     def said(self) -> str:
         """What is on stderr."""
@@ -36,10 +38,15 @@ class Serving:
 
 @contextmanager
 def serving(
-    *arguments: str, log: Path, port: str = "0", cwd: Path | None = None, **environ: str
+    *arguments: str,
+    log: Path,
+    port: str = "0",
+    cwd: Path | None = None,
+    group: str = "a2a",
+    **environ: str,
 ) -> Iterator[Serving]:
     """Serve until the block ends."""
-    command = [sys.executable, "-m", "agentengine_cli", "a2a", "serve", *arguments]
+    command = [sys.executable, "-m", "agentengine_cli", group, "serve", *arguments]
     with log.open("a", encoding="utf-8") as stderr:
         process = subprocess.Popen(
             [*command, "--port", port, "-o", "json"],
