@@ -346,10 +346,12 @@ class Settings:
         help="The user's skill spaces, separated by commas.",
     )  # fmt: skip
     public_skill_space_ids = Variable[tuple[str, ...]](
-        "KSADK_PUBLIC_SKILL_SPACE_IDS", read=words, default=(), help="Public skill spaces."
+        "KSADK_PUBLIC_SKILL_SPACE_IDS", read=words, default=(),
+        help="Public skill spaces, separated by commas; public is the one of the service itself.",
     )  # fmt: skip
     public_skill_allowlist = Variable[tuple[str, ...]](
-        "KSADK_PUBLIC_SKILL_ALLOWLIST", read=words, default=(), help="The public skills that are offered."
+        "KSADK_PUBLIC_SKILL_ALLOWLIST", read=words, default=(),
+        help="The names of the public skills that are offered; all if unset.",
     )  # fmt: skip
     selected_skill_names = Variable[tuple[str, ...]](
         "KSADK_SELECTED_SKILL_NAMES", read=words, default=(), help="The skills that a workflow is bound to."
@@ -375,26 +377,30 @@ class Settings:
              "is kept apart and warned about.",
     )  # fmt: skip
     skill_manifest_limit = Variable(
-        "KSADK_SKILL_MANIFEST_LIMIT", read=whole(), default=30, help="Skills in the manifest for the model."
+        "KSADK_SKILL_MANIFEST_LIMIT", read=whole(), default=30,
+        help="How many skills the manifest for a model has at most.",
     )  # fmt: skip
     skill_manifest_timeout = Variable(
-        "KSADK_SKILL_MANIFEST_TIMEOUT", read=seconds, default=10.0, help="Seconds to load the manifest."
+        "KSADK_SKILL_MANIFEST_TIMEOUT", read=seconds, default=10.0, help="Seconds to ask all spaces in."
     )  # fmt: skip
     skill_service_url = Variable(
         "KSADK_SKILL_SERVICE_URL", read=text, default="", help="The Skill Service's base URL."
     )  # fmt: skip
     skill_service_token = Variable(
-        "KSADK_SKILL_SERVICE_TOKEN", read=text, default="", secret=True, help="The Skill Service's token."
+        "KSADK_SKILL_SERVICE_TOKEN", read=text, default="", secret=True,
+        help="The Skill Service's token: for requests, and what `skills serve` wants of its callers.",
     )  # fmt: skip
     skill_service_endpoint = Variable(
-        "KSADK_SKILL_SERVICE_ENDPOINT", read=text, default="", help="The signed gateway's host."
+        "KSADK_SKILL_SERVICE_ENDPOINT", read=text, default="",
+        help="The Skill Service's host, where its URL is not set; the public gateway if unset.",
     )  # fmt: skip
     skill_service_scheme = Variable(
         "KSADK_SKILL_SERVICE_SCHEME", read=choice("https", "http"), default="https",
-        help="https, or http to a host that you trust.",
+        help="https, or http, where the host is set by KSADK_SKILL_SERVICE_ENDPOINT.",
     )  # fmt: skip
     skill_service_signed_hosts = Variable[tuple[str, ...]](
-        "KSADK_SKILL_SERVICE_SIGNED_HOSTS", read=words, default=(), help="Private signed gateways."
+        "KSADK_SKILL_SERVICE_SIGNED_HOSTS", read=words, default=(),
+        help="HOST or HOST:PORT of private gateways, whose requests are signed.",
     )  # fmt: skip
     skill_service_access_key = Variable(
         "KSADK_SKILL_SERVICE_ACCESS_KEY", "KSYUN_ACCESS_KEY", "KS3_ACCESS_KEY",

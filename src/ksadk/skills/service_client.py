@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx
 
@@ -25,6 +25,8 @@ __all__ = ["SkillServiceClient", "SkillSpace", "SpaceListResponse"]
 
 TIMEOUT = 10.0
 """Seconds that the service may be silent, and that the body of its answer may take."""
+DOWNLOAD_TIMEOUT = 120.0
+"""Seconds that a package may take."""
 MAX_ANSWER = 8 * 1024 * 1024
 MAX_ARCHIVE = 20 * 1024 * 1024
 """Bytes that are read of an answer, and of a package."""
@@ -131,8 +133,9 @@ class SkillServiceClient:
                 action, f"the address for the download of {ref.name} is neither https nor the service's own"
             )
         what = f"the download of {ref.name}"
+        most = _Most(MAX_ARCHIVE, max(DOWNLOAD_TIMEOUT, self._timeout))
         with _no_query_in_logs():
-            answer = self._get(what, url, {"Accept": "*/*"}, None, MAX_ARCHIVE)
+            answer = self._get(what, url, {"Accept": "*/*"}, None, most)
         if answer.status != 200:
             raise SkillServiceError(
                 f"{what} from {self._masked(httpx.URL(url).host)} answered HTTP {answer.status}",
@@ -177,18 +180,19 @@ class SkillServiceClient:
 
     def _ask(self, action: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         url = self.address.url(action, parameters)
-        answer = self._get(action, url, self.address.headers(action), self._auth, MAX_ANSWER)
+        most = _Most(MAX_ANSWER, self._timeout)
+        answer = self._get(action, url, self.address.headers(action), self._auth, most)
         return answers.opened(action, answer.status, answer.body, self._masked)
 
     def _get(
-        self, what: str, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, limit: int
+        self, what: str, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, most: _Most
     ) -> _Answer:
         """The answer to a request, made again where that may help."""
         pause = FIRST_PAUSE
         for left in range(RETRIES, -1, -1):
             try:
                 with _errors(what, self._timeout):
-                    answer = self._once(what, url, headers, auth, limit)
+                    answer = self._once(what, url, headers, auth, most)
             except _NotConnected as error:
                 if not left:
                     raise error.told from error.__cause__
@@ -202,9 +206,9 @@ class SkillServiceClient:
         raise AssertionError("the last try returns or raises")
 
     def _once(
-        self, what: str, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, limit: int
+        self, what: str, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, most: _Most
     ) -> _Answer:
-        ends = time.monotonic() + self._timeout
+        ends = time.monotonic() + most.seconds
         asked = self._http.build_request("GET", url, headers={**headers, "Accept-Encoding": "identity"})
         response = self._http.send(asked, auth=auth, stream=True)
         try:
@@ -213,14 +217,14 @@ class SkillServiceClient:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise invalid_answer(what, "the answer is compressed, which was not asked for")
             body = bytearray()
-            if int(response.headers.get("Content-Length", "0")) > limit:
-                raise _too_large(what, limit)
+            if int(response.headers.get("Content-Length", "0")) > most.size:
+                raise _too_large(what, most.size)
             for part in response.iter_bytes():
                 body += part
-                if len(body) > limit:
-                    raise _too_large(what, limit)
+                if len(body) > most.size:
+                    raise _too_large(what, most.size)
                 if time.monotonic() > ends:
-                    raise httpx.ReadTimeout("it came too slowly", request=asked)
+                    raise _too_slow(what, f"the answer took more than {most.seconds:g} s")
             return _Answer(response.status_code, bytes(body), _retry_after(response))
         finally:
             response.close()
@@ -229,6 +233,13 @@ class SkillServiceClient:
         for secret in self.address.secrets():
             text = text.replace(secret, MASK)
         return without_user_info(text)
+
+
+class _Most(NamedTuple):
+    """What is read of an answer, and how long."""
+
+    size: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -260,9 +271,7 @@ def _errors(what: str, timeout: float) -> Iterator[None]:
         )
         raise _NotConnected(told) from error
     except httpx.TimeoutException as error:
-        raise SkillServiceError(
-            f"{what}: there was no whole answer within {timeout:g} s", code="skill_service_timeout"
-        ) from error
+        raise _too_slow(what, f"the service was silent for {timeout:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise SkillServiceError(
             f"{what}: the answer broke off: {error or type(error).__name__}",
@@ -274,6 +283,10 @@ def _signer(address: ServiceAddress) -> httpx.Auth:
     from ksadk.skills.signing import signer  # its library takes as long to import as httpx
 
     return signer(address)
+
+
+def _too_slow(what: str, why: str) -> SkillServiceError:
+    return SkillServiceError(f"{what}: {why}", code="skill_service_timeout")
 
 
 def _too_large(what: str, limit: int) -> SkillServiceError:
