@@ -149,7 +149,7 @@ _agentengine_table() {
         arguments='sandboxes'
         ;;
     'skills')
-        commands='list search load execute pack lock serve'
+        commands='list search load execute lint compat pack lock serve'
         options='--help'
         ;;
     'skills list')
@@ -170,6 +170,16 @@ _agentengine_table() {
         options='--prompt --input --out --force --timeout --project --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
         values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none...'
+        ;;
+    'skills lint')
+        options='--fix --publish --json --output -o --help'
+        values='--output=words:text,json -o=words:text,json'
+        arguments='workspace'
+        ;;
+    'skills compat')
+        options='--json --output -o --help'
+        values='--output=words:text,json -o=words:text,json'
+        arguments='workspace'
         ;;
     'skills pack')
         options='--out --force --json --output -o --help'

@@ -20,7 +20,7 @@ def pack(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The skill: a directory with SKILL.md.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write it; NAME.zip here if not given."),
+        typer.Option("--out", metavar="FILE", help="Where to write it; here, as DIR.zip, if not given."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite another file that is there.")] = False,
 ) -> None:
@@ -42,8 +42,9 @@ def pack(
         skill = load_local_skill(directory)
     except FileNotFoundError as error:
         raise typer.BadParameter(f"{directory} has no SKILL.md", param_hint="DIR") from error
-    path = out or Path(f"{skill.name}.zip")
-    if os.path.realpath(path).startswith(os.path.realpath(directory) + os.sep):
+    real = Path(os.path.realpath(directory))
+    path = out or Path(f"{real.name}.zip")
+    if Path(os.path.realpath(path)).is_relative_to(real):
         raise typer.BadParameter(
             f"{path} would be a part of the skill itself; name a file elsewhere", param_hint="--out"
         )
@@ -52,7 +53,10 @@ def pack(
     document = {
         "ok": True, "path": str(path), "name": skill.name, "version": skill.version,
         "content_hash": str(ContentHash.of(data)), "size": len(data),
+        "warnings": [f"SKILL.md:{finding}" for finding in skill.findings],
     }  # fmt: skip
+    for warning in skill.findings:
+        output.say(f"warning: SKILL.md:{output.visible(str(warning))}")
     output.show(document, lambda _: f"{output.visible(str(path))}  {document['content_hash']}\n")
 
 

@@ -38,7 +38,7 @@ def test_packing_prints_the_archive_and_its_hash(command: Command, demo: Path) -
     assert (done.status, done.stdout) == (0, f"demo.zip  {ContentHash.of(data)}\n")
     assert command("skills", "pack", str(demo), "--json").json == {
         "ok": True, "path": "demo.zip", "name": "demo", "version": "1.2",
-        "content_hash": str(ContentHash.of(data)), "size": len(data),
+        "content_hash": str(ContentHash.of(data)), "size": len(data), "warnings": [],
     }  # fmt: skip
     assert Path("demo.zip").stat().st_mode & 0o777 == 0o644
     assert sorted(path.name for path in Path().iterdir()) == ["demo.zip", "skills"]
@@ -66,6 +66,23 @@ def test_packing_never_writes_into_the_skill(
     assert command("skills", "pack", ".").status == 2
     assert command("skills", "pack", ".", "--out", "../demo.zip").status == 0
     assert [path.name for path in Path().iterdir()] == ["SKILL.md"]
+
+
+def test_what_a_skill_says_of_itself_does_not_decide_where_its_archive_goes(
+    command: Command, demo: Path
+) -> None:
+    (demo / "SKILL.md").write_text(SKILL_MD.replace("name: demo", "name: ../../precious"))
+    assert command("skills", "pack", str(demo), "--json").json["error"]["code"] == "invalid_skill"
+    (demo / "SKILL.md").write_text(SKILL_MD.replace("name: demo", "name: other"))
+    assert command("skills", "pack", str(demo), "--json").json["path"] == "demo.zip"
+
+
+def test_packing_tells_what_is_wrong_with_a_skill(command: Command, demo: Path) -> None:
+    (demo / "SKILL.md").write_text(SKILL_MD.replace("Shows something.", "Use when: something."))
+    done = command("skills", "pack", str(demo), "--json")
+    [warning] = done.json["warnings"]
+    assert warning.startswith("SKILL.md:3:14: ")
+    assert done.stderr == f"warning: {warning}\n"
 
 
 def test_what_is_no_skill_is_not_packed(command: Command, demo: Path) -> None:
