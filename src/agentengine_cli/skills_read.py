@@ -57,7 +57,7 @@ def search(
     \b
     Examples:
       agentengine skills search "draw a diagram"
-      agentengine skills search 流程图 --limit 3
+      agentengine skills search svg --limit 3
     """
     with _trusting(project):
         result = run_tool("search_skills", {"query": query, "max_results": limit, "space_id": space})

@@ -19,7 +19,7 @@ EXEMPT = {
     "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
     "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
     "approvals suggest", "approvals watch", "config show", "doctor",
-    "skills serve", "skills pack", "skills lock",
+    "skills lint", "skills compat", "skills serve", "skills pack", "skills lock",
 }  # fmt: skip
 """Commands that call no tool: they tell, or they answer a call's question."""
 
@@ -52,6 +52,9 @@ CALLS: dict[str, tuple[str, ...]] = {
     "sandbox status --probe": ("probe_sandbox",),
     "sandbox list": ("list_sandboxes",),
     "sandbox kill x": ("kill_sandbox",),
+    "skills list": ("list_skills",),
+    "skills search x": ("search_skills",),
+    "skills load x": ("load_skill",),
     "a2a call http://127.0.0.1:9 hi": ("a2a_call",),
     "a2a call http://127.0.0.1:9 hi --stream": ("a2a_call",),
     "a2a status t -a http://127.0.0.1:9": ("a2a_status",),

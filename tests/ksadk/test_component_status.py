@@ -50,7 +50,7 @@ def test_what_is_bound_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert status["summary"]["long_term_memory_bound"] is True
     assert status["summary"]["skill_space_bound"] is True
     assert status["skill_space"]["space_ids"] == ["space_a", "space_p"]
-    assert status["skill_runtime"] == {"backend": "e2b", "enabled": False, "template_bound": True}
+    assert status["skill_runtime"] == {"backend": "e2b", "enabled": True, "template_bound": True}
     assert (status["sandbox"]["backend"], status["sandbox"]["template_bound"]) == ("e2b", True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ksadk.errors import CODES
-from ksadk.toolsets import describe_agentengine_tools, skills, tool_dispatcher, tool_search, web
+from ksadk.toolsets import describe_agentengine_tools, tool_dispatcher, tool_search, web
 from ksadk.toolsets.sandbox import run_code, run_command, sandbox_status
 from ksadk.toolsets.skills import execute_skills, list_skills, load_skill, search_skills
 from ksadk.toolsets.web import web_fetch, web_search
@@ -127,19 +127,26 @@ def test_the_skill_runtime_is_resolved_in_order(
     monkeypatch.delenv("KSADK_SANDBOX_BACKEND")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert execute_skills("draw")["execution_context"] == f"skill-runtime/{runtime}"
+    [described] = describe_agentengine_tools("execute_skills")
+    assert (described["backend"], described["enabled"]) == (runtime, runtime != "disabled")
 
 
-def test_skills_that_are_configured_and_cannot_be_read_are_not_called_unconfigured(
+def test_spaces_without_an_address_are_those_of_the_public_gateway_which_wants_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KSADK_SKILL_SPACE_IDS", "space_a, space_b")
     monkeypatch.setenv("KSADK_PUBLIC_SKILL_SPACE_IDS", "space_b,space_p")
-    assert list_skills()["error_type"] == "skill_service_not_configured"
+    result = list_skills()
+    assert result["error_type"] == "skill_service_unauthenticated"
+    assert "KSADK_SKILL_SERVICE_ACCESS_KEY" in result["error_message"]
+    assert (result["skills"], result["skill_space_ids"]) == ([], ["space_a", "space_b", "space_p"])
+
+
+def test_an_address_without_spaces_is_not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSADK_SKILL_SERVICE_URL", "https://skills.example.com")
     result = list_skills()
-    assert result["error_type"] == "skill_service_unavailable"
-    assert result["skill_space_ids"] == ["space_a", "space_b", "space_p"]
+    assert result["error_type"] == "skill_service_not_configured"
+    assert "KSADK_SKILL_SPACE_IDS" in result["hint"]
 
 
 def test_a_search_provider_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +163,7 @@ def test_descriptions_tell_that_they_cannot_work(monkeypatch: pytest.MonkeyPatch
         "execute_skills", "sandbox_status", "run_command", "run_code", "web_fetch", "web_search",
     }  # fmt: skip
     assert {item["backend"] for item in describe_agentengine_tools("sandbox")} == {"none"}
-    assert not skills.AVAILABLE_RUNTIMES | web.AVAILABLE_PROVIDERS
+    assert not web.AVAILABLE_PROVIDERS
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ LOCAL_SPACE = "local"
 PUBLIC_SPACE = "public"
 """The space of the skills that the service itself offers."""
 
+SUCCESS = "0"
+"""What a service's answer has as its code where it has none, or went well."""
+
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ACTIVE = frozenset({"", "active", "available", "enabled"})
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -108,7 +111,7 @@ class SkillListResponse:
         `directory_changed`, `directory_incomplete` or `page_budget_exhausted`.
     """
 
-    code: str = "0"
+    code: str = SUCCESS
     message: str = ""
     request_id: str = ""
     space_id: str = ""
@@ -139,7 +142,7 @@ class SkillListResponse:
             except SkillError as error:
                 refused.append(f"item {number}: {error.message}")
         return cls(
-            _text(envelope, "code") or "0", _text(envelope, "message"), _text(envelope, "request_id"),
+            _text(envelope, "code") or SUCCESS, _text(envelope, "message"), _text(envelope, "request_id"),
             space_id, space_name, tuple(skills), total if isinstance(total, int) else None, tuple(refused),
         )  # fmt: skip
 

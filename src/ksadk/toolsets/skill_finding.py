@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ksadk.errors import KsadkError
 from ksadk.settings import Settings
@@ -126,29 +126,13 @@ def told(found: Catalogue) -> dict[str, Any]:
     return {"summary": found.summary(), "warnings": shown}
 
 
-class SkillHit(NamedTuple):
-    """One result of a search: a skill, its score, and why: exact_name, name, alias, tag or metadata."""
-
-    entry: Entry
-    score: int
-    reason: str
-
-    @property
-    def name(self) -> str:
-        """The skill's name."""
-        return self.entry.name
-
-
-def search_entries(query: str, limit: int) -> list[SkillHit]:
-    """The skills that fit a query best, best first. Raises as list_skills does."""
-    return ranked(find(None), query, limit)
-
-
-def ranked(found: Catalogue, query: str, limit: int) -> list[SkillHit]:
-    """The skills of a catalogue that fit a query best, best first."""
+def ranked(found: Catalogue, query: str, limit: int) -> list[dict[str, Any]]:
+    """What a search tells of the skills of a catalogue that fit a query best, best first."""
     entries = tuple(found.entries.values())
-    hits = _index(entries).search(query, limit)
-    return [SkillHit(entries[hit.position], hit.score, hit.reason) for hit in hits]
+    return [
+        {**listed(entries[hit.position]), "score": hit.score, "reason": hit.reason}
+        for hit in _index(entries).search(query, limit)
+    ]
 
 
 @functools.lru_cache(maxsize=2)

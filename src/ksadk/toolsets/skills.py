@@ -60,10 +60,7 @@ def search_skills(query: str, max_results: int = 10, space_id: str | None = None
             "query is empty", code="query_required", hint="Say what to look for.", query=query, results=[]
         )
     found = find(space_id, query=query, results=[])
-    results = [
-        {**listed(hit.entry), "score": hit.score, "reason": hit.reason}
-        for hit in ranked(found, query, min(max(max_results, 1), _MAX_RESULTS))
-    ]
+    results = ranked(found, query, min(max(max_results, 1), _MAX_RESULTS))
     return {"ok": True, "query": query, "results": results, **told(found)}
 
 
