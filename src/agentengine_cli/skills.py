@@ -15,7 +15,11 @@ class SkillsGroup(LazyGroup):
         "list": Entry("agentengine_cli.skills_read:list_app", "List the skills that can be used here."),
         "search": Entry("agentengine_cli.skills_read:search_app", "Find skills by what they do."),
         "load": Entry("agentengine_cli.skills_read:load_app", "Print a skill's instructions."),
-        "execute": Entry("agentengine_cli.skills_execute", "Run a workflow with skills, once it is approved."),
+        "execute": Entry(
+            "agentengine_cli.skills_execute", "Run a workflow with skills, once it is approved."
+        ),
+        "lint": Entry("agentengine_cli.skills_lint", "Check skills, and repair what can be."),
+        "compat": Entry("agentengine_cli.skills_compat", "Show what other hosts make of a skill."),
         "pack": Entry("agentengine_cli.skills_pack", "Pack a skill into an archive that can be verified."),
         "lock": Entry("agentengine_cli.skills_lock", "Write down which version of each skill is loaded."),
         "serve": Entry("agentengine_cli.skills_serve", "Serve a directory of skills to others."),

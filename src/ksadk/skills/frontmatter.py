@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ksadk.skills.allowed_tools import AllowedTools, is_permission_key
 from ksadk.skills.findings import Findings
-from ksadk.skills.repairs import is_text, quoted
+from ksadk.skills.repairs import is_text
 from ksadk.skills.yaml_nodes import Node
 
 TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility"})
@@ -74,6 +74,18 @@ def read_fields(
     return _Fields(root, text, place, findings).read(unsure, directory)
 
 
+def tell_comment(findings: Findings, end: int, key: str) -> None:
+    """A value without quotes ends where ` #` begins a comment, which authors do not always know.
+
+    end: where the value ends, as an index of what the findings are about.
+    """
+    if cut := _COMMENT.match(findings.text, end):
+        findings.warning(
+            cut.end() - 1, "comment", f"text after # is a YAML comment, and no part of {key}",
+            f"if it belongs to {key}, put all of it in quotes",
+        )  # fmt: skip
+
+
 class _Fields:
     def __init__(self, root: Node, text: str, place: Callable[[int], int], findings: Findings) -> None:
         assert isinstance(root.value, dict)
@@ -114,15 +126,8 @@ class _Fields:
         self.findings.error(self._at(key), code, message, fix, refuses=True)
 
     def _comment(self, key: str, node: Node) -> None:
-        """A value without quotes ends where ` #` begins a comment, which authors do not always know."""
-        if node.plain and node.value and (cut := _COMMENT.match(self.text, node.end)):
-            self.findings.warning(
-                self.place(cut.end() - 1), "comment", f"text after # is a YAML comment, and no part of {key}",
-                f"if it belongs to it, put all of it in quotes: {key}: {quoted(self._line(node))}",
-            )  # fmt: skip
-
-    def _line(self, node: Node) -> str:
-        return re.split(r"[\r\n]", self.text[node.start :], maxsplit=1)[0].rstrip()[:200]
+        if node.plain and node.value and _COMMENT.match(self.text, node.end):
+            tell_comment(self.findings, self.place(node.end), key)
 
     def _name(self, name: str, directory: str) -> None:
         if not name:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ksadk.skills.allowed_tools import is_permission_key
 from ksadk.skills.findings import Edit, Finding, Findings
-from ksadk.skills.frontmatter import TEXT_FIELDS, Frontmatter, read_fields
+from ksadk.skills.frontmatter import TEXT_FIELDS, Frontmatter, read_fields, tell_comment
 from ksadk.skills.repairs import Repair, apply, is_text, place_before, quotings
 from ksadk.skills.yaml_nodes import Node, NotYaml, read_nodes
 
@@ -157,6 +157,7 @@ class _Parser:
         message = f"the value of {repair.key} is not YAML without quotes"
         self.findings.warning(base + start, "quotes_missing", message, fix, repaired=True)
         self.edits.append(Edit(base + start, base + end, value))
+        tell_comment(self.findings, base + end, repair.key)
 
 
 def _has_texts(root: Node) -> bool:
