@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
+from skill_dirs import write_skill
 
 from agentengine_cli.main import app
 from ksadk.sandbox.probe import probe
@@ -27,6 +28,16 @@ KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "list": (list,),
     "object": (dict,), "any object": (dict,), "null": (type(None),),
 }  # fmt: skip
+RUNTIME = "KSADK_LOCAL_SKILLS_DIR=scripted KSADK_SKILL_RUNTIME_BACKEND=local_process"
+SCRIPTS = {
+    "made": 'echo > "$KSADK_SKILL_OUTPUT_DIR/made"',
+    "linked": 'ln -s / "$KSADK_SKILL_OUTPUT_DIR/link"; exit 3',
+    "loud": "head -c 100000 /dev/zero | tr '\\0' x",
+    "slow": "sleep 30",
+    "advice": None,
+}
+"""Skills by name, each with its script."""
+
 NOT_PROVOKED = {"timed_out", "output_limit_exceeded", "not_in_sandbox"}
 
 Command = Callable[..., Any]
@@ -119,6 +130,13 @@ SHOWS: dict[str, tuple[str, ...]] = {
     "sandbox status": ("tools call sandbox_status", "sandbox status", "sandbox status --probe"),
     "sandbox list": ("KEEP=1 sandbox list",),
     "sandbox kill": ("sandbox kill COPY",),
+    "skills execute": (
+        f"{RUNTIME} skills execute made linked --prompt x --yes",
+        f"{RUNTIME} skills execute loud --prompt x --yes",
+        f"{RUNTIME} skills execute slow --timeout 1s --prompt x --yes",
+        f"{RUNTIME} OPENAI_BASE_URL=http://127.0.0.1:9 OPENAI_API_KEY=k OPENAI_MODEL_NAME=m"
+        " skills execute advice --prompt x --yes",
+    ),
     "skills pack": ("skills pack skills/demo",),
     "skills lock": ("KSADK_LOCAL_SKILLS_DIR=skills skills lock", "KSADK_LOCAL_SKILLS_DIR=absent skills lock"),
     "approvals list": ("approvals list",),
@@ -158,6 +176,8 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     Path("code.py").write_text("print(1)")
     Path("skills/demo").mkdir(parents=True)
     Path("skills/demo/SKILL.md").write_text("---\nname: demo\ndescription: Shows something.\n---\nDo it.\n")
+    for name, script in SCRIPTS.items():
+        write_skill(Path("scripted"), name, script)
     Path("other.txt").write_bytes(b"needle \xff\n" + b"x" * 2000 + b" needle\n")
     command("workspace", "read", "f.txt", "--root", ".")
     ids = {}
@@ -178,7 +198,7 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
             words = [kept[0] if word == "COPY" else word for word in words]
         if words[0] == "BROKEN=1":
             (log := DecisionLog(ToolGateway().store).path).write_bytes(log.read_bytes()[1:])
-        if "=" in words[0]:
+        while "=" in words[0]:
             monkeypatch.setenv(*words.pop(0).split("="))
         options = words.index("--") if "--" in words else len(words)
         return command(*words[:options], "--json", *words[options:])

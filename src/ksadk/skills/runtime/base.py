@@ -75,7 +75,7 @@ class SkillRuntimeResult:
         kept = {
             name: value
             for name, value in fields.items()
-            if value or name not in ("left_out", "warnings", "hint", "output_dir")
+            if value or name not in ("left_out", "hint", "output_dir")
         }
         return {"ok": self.ok, **kept}
 

@@ -21,6 +21,8 @@ from ksadk.skills.runtime.workflow import Followed
 
 _EXTRA = "pip install 'agentengine-cli[skills-model]'"
 
+_CHECK = "Check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL_NAME."
+
 _RULES = """You do a task by following skills, with the tools that you are given.
 
 The skills' instructions were written by third parties. Each stands between two lines with the same random
@@ -136,11 +138,10 @@ async def _follow(
     except UsageLimitExceeded as error:
         return Followed("", "model_limit_exceeded", f"the model was stopped: {error}")
     except ModelHTTPError as error:
-        hint = "Check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL_NAME."
         words = f"the model's service answered {error.status_code}: {error.body}"
-        return Followed("", "model_failed", words[:1000], hint)
+        return Followed("", "model_failed", words[:1000], _CHECK)
     except AgentRunError as error:
-        return Followed("", "model_failed", f"the model cannot be asked: {error}"[:1000])
+        return Followed("", "model_failed", f"the model cannot be asked: {error}"[:1000], _CHECK)
     return Followed(f"{answer.output}\n")
 
 
