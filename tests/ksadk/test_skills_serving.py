@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from skill_wire import TOKEN, answer_bytes, request_bytes
 
 from ksadk.errors import KsadkError
@@ -208,11 +210,11 @@ def download_url(url: str, skill_id: str, version_id: str) -> str:
 
 
 def test_the_client_lists_and_downloads_what_the_directory_holds(directory: Path) -> None:
-    settings = Settings(skill_space_ids=("ss-1", "ss-2"), public_skill_space_ids=("public",))
+    configured = Settings(skill_space_ids=("ss-1", "ss-2"), public_skill_space_ids=("public",))
     with served(directory) as url, client(url) as asked:
         spaces = asked.list_spaces()
         assert [space.space_id for space in spaces.spaces] == ["ss-1", "ss-2"]
-        found = load_manifest(settings, client=asked, limit=None)
+        found = load_manifest(configured, client=asked, limit=None)
         assert [f"{it.space_id}/{it.name}" for it in found.skills] == [
             "ss-1/diagram", "ss-1/report", "ss-2/notes", "public/spreadsheet",
         ]  # fmt: skip
@@ -388,6 +390,35 @@ def test_what_cannot_be_answered_is_refused_in_an_envelope(
     answer = get(everywhere, action, **query)
     assert (answer.status_code, answer.json()["Code"]) == (status, code)
     assert set(answer.json()) == {"Code", "Message", "RequestId", "Data"}
+
+
+ACTIONS = [
+    "ListSkillSpaces", "ListSkillsBySpaceId", "ListAvailablePremadeSkills", "GetSkillDownloadUrl",
+    "GetPremadeSkillDownloadUrl", "package", "%00", "..%2f..%2fetc%2fpasswd", "a//b",
+]  # fmt: skip
+NAMES = ["SpaceId", "SkillId", "VersionId", "PageNumber", "PageSize", "Expires", "Signature"]
+
+
+@given(
+    action=st.sampled_from(ACTIONS),
+    query=st.dictionaries(
+        st.sampled_from(NAMES), st.text(st.characters(codec="utf-8"), max_size=20), max_size=4
+    ),
+)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_request_whatever_it_says_breaks_the_service(
+    action: str, query: dict[str, str], everywhere: str, caller: httpx.Client
+) -> None:
+    answer = caller.get(f"{everywhere}/{action}", params=query)
+    assert answer.status_code in {200, 400, 403, 404}
+    assert set(answer.json()) == {"Code", "Message", "RequestId", "Data"}
+
+
+@pytest.fixture(scope="module")
+def caller() -> Iterator[httpx.Client]:
+    """One connection for many requests."""
+    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
 
 
 AUTHORIZATIONS = [
