@@ -315,3 +315,36 @@ def test_values_that_are_nested_absurdly_deep_are_taken_or_refused(depth: int) -
             shape.canonical(shape.check(arguments))
         except InvalidArguments:
             continue
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"a": "x"}, {"a": "x", "b": 1, "c": True, "d": 1.5, "e": None}, {"a": "é"}, {"a": "\ud800"}, {},
+        {"a": 1}, {"a": None}, {"a": "x", "b": True}, {"a": "x", "c": 1}, {"a": "x", "d": 1},
+        {"a": "x", "d": True}, {"a": "x", "e": 1}, {"a": "x", "f": ["y"]}, {"a": "x", "z": 1},
+        {"a": type("Text", (str,), {})("x")}, {"a": "x", "b": 10**30}, {"a": "x", "d": float("nan")},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_needs_only_a_look_is_judged_as_by_pydantic(arguments: dict[str, Any]) -> None:
+    def tool(
+        a: str,
+        b: int = 0,
+        c: bool = False,
+        d: float = 0.0,
+        e: str | None = None,
+        f: list[str] = [],  # noqa: B006
+    ) -> None:
+        """Do it."""
+
+    looked, asked = Parameters("t", tool), Parameters("t", tool)
+    asked.__dict__["_plain"] = ({}, frozenset("?"))  # nothing is plain
+    outcomes = []
+    for parameters in (looked, asked):
+        try:
+            checked = parameters.check(arguments)
+            outcomes.append(repr([(name, type(value), value) for name, value in checked.items()]))
+        except InvalidArguments as error:
+            outcomes.append(error.message)
+    assert outcomes[0] == outcomes[1]
