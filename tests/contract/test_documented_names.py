@@ -167,7 +167,7 @@ max_sessions=None, input_files=None, now=None)
     "SandboxSession": """
         write_file(self, path, data)
         read_file(self, path)
-        run_command(self, command, *, timeout=None, env=None, cwd=None)
+        run_command(self, command, *, timeout=None, env=None, cwd=None, on_output=None)
         get_host(self, port)
         kill(self)
     """,
