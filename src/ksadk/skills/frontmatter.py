@@ -235,7 +235,8 @@ class _Fields:
             value = [item.value for item in node.value] if isinstance(node.value, list) else node.value
             inner = node.value if isinstance(node.value, list) else []
             allowed = AllowedTools.parse(value)
-            if allowed.valid and not any(item.strange for item in [node, *inner]):
+            null = node.plain and str(node.value).lower() == "null"
+            if allowed.valid and not null and not any(item.strange for item in [node, *inner]):
                 return allowed
         place = self._near_permissions() if node is None else node.start
         if place is None:

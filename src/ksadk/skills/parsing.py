@@ -122,7 +122,7 @@ class _Parser:
         text = self.text[start:end]
         root, problem = _read(text)
         repairs: list[Repair] = []
-        if root is None or not _has_texts(root):
+        if (root is None or not _has_texts(root)) and not (problem and problem.meant):
             repairs = quotings(text, texts=TEXT_FIELDS)
             repaired = apply(text, [repair.edit for repair in repairs])
             root, _ = _read(repaired)

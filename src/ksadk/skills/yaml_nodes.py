@@ -9,20 +9,25 @@ from typing import Any, NamedTuple
 MAX_DEPTH = 16
 MAX_NODES = 10_000
 
+_TOO_DEEP = "nested too deeply"
 _PLAIN_WORDS = (
     (re.compile("mapping values are not allowed"), "a value without quotes has a colon and a blank in it"),
     (re.compile("found unexpected end of stream"), "a quote is not closed"),
-    (re.compile("maximum nesting depth"), "nested too deeply"),
+    (re.compile("maximum nesting depth"), _TOO_DEEP),
 )  # fmt: skip
 
 
 class NotYaml(ValueError):
-    """A text that is no YAML, or not only one reading of it. `index` is a character's place in the text."""
+    """A text that is no YAML, or not only one reading of it. `index` is a character's place in the text.
 
-    def __init__(self, message: str, index: int) -> None:
+    meant: YAML that is not taken, and no slip of an author who did not mean any.
+    """
+
+    def __init__(self, message: str, index: int, *, meant: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.index = index
+        self.meant = meant
 
 
 class Node(NamedTuple):
@@ -49,19 +54,20 @@ def read_nodes(text: str) -> Node | None:
     import yaml
 
     try:
-        return _root(getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text).get_event)
+        return _root(getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text).get_event, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         index = mark.index if mark else 0
         problem = error.problem or error.context or "it cannot be read"
-        raise NotYaml(_in_words(problem, text, index), index) from error
+        words = _in_words(problem, text, index)
+        raise NotYaml(words, index, meant=words == _TOO_DEEP) from error
     except yaml.reader.ReaderError as error:
         raise NotYaml("a control character", _first_refused(text)) from error
     except UnicodeEncodeError as error:
         raise NotYaml("a character that no text has", error.start) from error
 
 
-def _root(next_event: Callable[[], Any]) -> Node | None:
+def _root(next_event: Callable[[], Any], text: str) -> Node | None:
     """The node that a parser's events make."""
     root: list[Node] = []
     members = root
@@ -77,10 +83,10 @@ def _root(next_event: Callable[[], Any]) -> Node | None:
             )  # fmt: skip
             nodes += 1
             if nodes > MAX_NODES:
-                raise NotYaml("more values than are read", event.start_mark.index)
+                raise NotYaml("more values than are read", event.start_mark.index, meant=True)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             if len(above) >= MAX_DEPTH:
-                raise NotYaml("nested too deeply", event.start_mark.index)
+                raise NotYaml(_TOO_DEEP, event.start_mark.index, meant=True)
             above.append((event, members))
             members = []
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
@@ -91,7 +97,8 @@ def _root(next_event: Callable[[], Any]) -> Node | None:
                 Node(value, start.start_mark.index, event.end_mark.index, False, _is_strange(start), keys)
             )
         elif kind == "AliasEvent":
-            raise NotYaml("an alias (*), which is not taken", event.start_mark.index)
+            index = event.start_mark.index
+            raise NotYaml("an alias (*), which is not taken", index, meant=f"&{event.anchor}" in text[:index])
         elif kind == "DocumentStartEvent":
             documents += 1
             if documents > 1:
