@@ -163,13 +163,13 @@ _agentengine_table() {
         ;;
     'skills load')
         options='--space --project --session --root --audit-args --log-all --json --output -o --help'
-        values='--space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
-        arguments='none'
+        values='--space=requests --approval=approved --wait-approval=none --session=skills --root=directory --output=words:text,json -o=words:text,json'
+        arguments='skills'
         ;;
     'skills execute')
         options='--prompt --input --out --force --timeout --project --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
-        arguments='none...'
+        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=skills --root=directory --output=words:text,json -o=words:text,json'
+        arguments='skills...'
         ;;
     'skills lint')
         options='--fix --publish --json --output -o --help'

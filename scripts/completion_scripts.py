@@ -45,6 +45,8 @@ KINDS = {
     "VERDICT": "words:" + ",".join(VERDICTS),
     "a2a card PATH": "directory",
     "sandbox run --language": "words:python,javascript,bash",
+    "skills execute NAME": "skills",
+    "skills load NAME": "skills",
     "tools call NAME": "tools",
     "tools describe NAME": "tools",
 }

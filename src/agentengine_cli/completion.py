@@ -108,6 +108,15 @@ def sandboxes(_words: list[str]) -> Names:
         yield facts.sandbox_id, facts.workspace
 
 
+def skills(_words: list[str]) -> Names:
+    """The skills of this machine, as the last listing found them."""
+    from ksadk.settings import Settings
+    from ksadk.skills.local import remembered_skills
+
+    for skill in remembered_skills(Settings.from_env()):
+        yield skill.name, skill.description
+
+
 LIVE: dict[str, Callable[[list[str]], Names]] = {
     "tools": tools,
     "groups": groups,
@@ -117,5 +126,6 @@ LIVE: dict[str, Callable[[list[str]], Names]] = {
     "requests": requests,
     "approved": approved,
     "sandboxes": sandboxes,
+    "skills": skills,
 }
 """The kinds of names that are asked for."""

@@ -67,6 +67,21 @@ def test_requests_are_named_while_they_can_be_answered_or_used(agentengine: Run,
     assert names(agentengine, "requests") == ids[1:]
 
 
+def test_skills_are_named_as_the_last_listing_found_them(agentengine: Run, tmp_path: Path) -> None:
+    place = skill_at(tmp_path / "skills" / "word-count").parent
+    assert names(agentengine, "skills", KSADK_LOCAL_SKILLS_DIR=str(place)) == []
+    agentengine("skills", "list", KSADK_LOCAL_SKILLS_DIR=str(place))
+    skill_at(tmp_path / "skills" / "unseen")
+    skill_at(Path(".agents/skills/of-the-project"))
+    assert names(agentengine, "skills", KSADK_LOCAL_SKILLS_DIR=str(place)) == ["word-count"]
+
+
+def skill_at(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    (directory / "SKILL.md").write_text(f"---\nname: {directory.name}\ndescription: D.\n---\n")
+    return directory
+
+
 def test_a_store_that_is_none_or_broken_has_nothing(agentengine: Run) -> None:
     state = Path(os.environ["XDG_STATE_HOME"])
     assert names(agentengine, "requests") == []
@@ -92,6 +107,8 @@ def test_a_bad_setting_or_home_is_silent(agentengine: Run) -> None:
 def test_an_answer_starts_nothing_and_reads_no_project(question: list[str], agentengine: Run) -> None:
     agentengine("workspace", "write", "a.txt", "--content", "x", "--root", ".")  # so that there is a store
     Record.make(Facts("copy-1", "copy", "w", 0.0)).release()
+    skill_at(Path(os.environ["HOME"]) / ".agents" / "skills" / "word-count")
+    agentengine("skills", "list")
     for name in ("agentengine.yaml", "ksadk.yaml", "agent.py", "main.py", "typer.py", "ksadk.py", ".env"):
         Path(name).write_text("this is read by nothing (\n")
     done = subprocess.run(
@@ -110,6 +127,7 @@ def test_an_answer_starts_nothing_and_reads_no_project(question: list[str], agen
     assert kinds & {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.mkdir"} == set()
     here = str(Path.cwd())
     opened = [arguments[0] for event, arguments in events if event == "open"]
+    opened = [path for path in opened if not path.isdecimal()]  # a descriptor, opened by its path before
     assert [path for path in opened if path.startswith(here) or not path.startswith(("/", "<", "b'/"))] == []
     assert "typer" not in modules
 

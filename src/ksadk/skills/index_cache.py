@@ -11,6 +11,7 @@ import os
 import stat
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ class Index:
             return None
         self._new[directory] = now, record
         return record
+
+    def remembered(self) -> Iterator[tuple[str, list[Any]]]:
+        """The directories and their records as they were when the index was written."""
+        for directory, found in self._old.items():
+            if isinstance(found, list) and len(found) == 2 and isinstance(found[1], list):
+                yield directory, found[1]
 
     def put(self, directory: str, status: os.stat_result, record: list[Any]) -> None:
         """Keep a record that JSON can hold. `status` is of before the file was read."""

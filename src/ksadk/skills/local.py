@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillError
 from ksadk.skills.findings import Finding
-from ksadk.skills.index_cache import Index
+from ksadk.skills.index_cache import Index, index_dir
 
 SKILL_MD = "SKILL.md"
 SHARED = Path(".agents", "skills")
@@ -132,6 +133,17 @@ def find_local_skills(places: Sequence[Source], *, cache: Path | None) -> LocalS
                 warnings.append(f"{found.directory} is hidden: {first.directory} is the skill {first.name}")
     repaired = sum(any(finding.repaired for finding in skill.findings) for skill in skills.values())
     return LocalSkills(tuple(skills.values()), tuple(refused), repaired, tuple(warnings))
+
+
+def remembered_skills(settings: Settings) -> Iterator[LocalManifest]:
+    """The skills that the last listings found in the user's own sources. No source is looked into."""
+    for source in sources(settings, project=project_dir(settings), project_trusted=False):
+        if source.kind == "project":
+            continue
+        for directory, record in Index(index_dir(settings), os.path.realpath(source.directory)).remembered():
+            found = _of_record(directory, source.kind, record)
+            if isinstance(found, LocalManifest):
+                yield found
 
 
 def walk(root: Path, warnings: list[str]) -> Iterator[Place]:
