@@ -9,7 +9,9 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,33 @@ def test_a_bomb_is_refused_whatever_it_declares(place: Path) -> None:
     assert refusal(place, declared) == TOO_LARGE
 
 
+def test_what_a_bomb_expands_to_is_never_held_in_memory() -> None:
+    declared = zipped({"SKILL.md": bytes(5 * MIB)})
+    for mark, offset in ((LOCAL, 22), (CENTRAL, 24)):
+        declared = patched(declared, mark, offset, "<I", 1000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SkillPackageError):
+            list(Archive.read(declared).files())
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("fault", ["bytes after the end", "no end"])
+def test_compressed_bytes_that_do_not_end_where_they_say_are_refused(fault: str, place: Path) -> None:
+    body = b"some text " * 100
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    packed = packer.compress(body) + packer.flush(zlib.Z_FINISH if "after" in fault else zlib.Z_SYNC_FLUSH)
+    packed += b"more" * ("after" in fault)
+    data = zipped({"SKILL.md": packed}, method=zipfile.ZIP_STORED)  # and then said to be compressed
+    for mark, method, crc, size in ((LOCAL, 8, 14, 22), (CENTRAL, 10, 16, 24)):
+        data = patched(data, mark, method, "<H", zipfile.ZIP_DEFLATED)
+        data = patched(data, mark, crc, "<I", zlib.crc32(body))
+        data = patched(data, mark, size, "<I", len(body))
+    assert refusal(place, data) == INVALID
+
+
 def test_what_is_under_the_limits_is_taken(place: Path) -> None:
     data = skill(
         **{"/".join(["n" * 60] * 16): b"", "zeros": bytes(10 * MIB - 100)},
@@ -165,6 +194,8 @@ BROKEN = {
     "a directory of one entry less": (INVALID, [(END, 8, 1), (END, 10, 1)]),
     "a directory of one entry more": (INVALID, [(END, 8, 3), (END, 10, 3)]),
     "a directory that is elsewhere": (INVALID, [(END, 16, 3)]),
+    "a directory of another size": (INVALID, [(END, 12, 3)]),
+    "of a newer form of zip": (INVALID, [(LOCAL, 4, 64), (CENTRAL, 6, 64)]),
 }  # fmt: skip
 
 

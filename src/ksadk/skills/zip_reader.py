@@ -21,6 +21,8 @@ _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _LOCAL = struct.Struct("<4s5H3I2H")
 _MAX_COMMENT = 0xFFFF
 _ZIP64 = 0xFFFFFFFF
+_NEWEST = 63
+"""The last version of the format, 6.3."""
 _ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
 _SIZES_FOLLOW = 1 << 3
 _PATCH = 1 << 5
@@ -106,7 +108,7 @@ def _end_of(data: bytes) -> tuple[int, int, int]:
 def _member(data: bytes, position: int, end: int, number: int) -> tuple[ZipMember, int, int]:
     """An entry of the directory, where its member begins, and where the next entry is."""
     (
-        mark, _, _, flags, method, _, _, crc, compressed, size,
+        mark, _, version, flags, method, _, _, crc, compressed, size,
         name_length, extra_length, comment_length, disk, _, attributes, start,
     ) = _CENTRAL.unpack_from(data, position)  # fmt: skip
     after_name = position + _CENTRAL.size + name_length
@@ -117,6 +119,8 @@ def _member(data: bytes, position: int, end: int, number: int) -> tuple[ZipMembe
     name = _decoded(raw, number)
     if flags & _ENCRYPTED:
         raise SkillPackageError(f"{name!r} is encrypted", code="unsafe_skill_package")
+    if version & 0xFF > _NEWEST:
+        raise _broken(f"{name!r} needs a newer form of zip")
     if flags & _PATCH or method not in (STORED, DEFLATED):
         raise _broken(f"{name!r} is packed by method {method}; stored (0) and deflated (8) are read")
     if _ZIP64 in (compressed, size, start) or size > MAX_EXPANDED_BYTES:
