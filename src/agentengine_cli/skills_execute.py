@@ -70,14 +70,16 @@ def execute(
       agentengine skills execute word-count --prompt count --input essay.txt --out counts
       agentengine skills execute --prompt "count the words of this text" --dry-run
     """
+    from ksadk.sandbox.observing import Observer
     from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_scope
 
     if out is not None and out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is no directory", param_hint="--out")
     live = _Live(json=output.json_wanted.get())
+    shown = Observer(live, seconds=None)
     choices = SkillRunChoices(
         inputs=tuple(inputs or ()), timeout=math.ceil(seconds_of(timeout)) if timeout else None,
-        project_trusted=project or None, on_output=live, on_step=live.step,
+        project_trusted=project or None, on_output=shown.offer, on_step=live.step,
     )  # fmt: skip
     arguments = _arguments(names, prompt)
     with skill_run_scope(choices):
@@ -86,7 +88,7 @@ def execute(
                 plan = gateway.preview(builtin_tool(TOOL), arguments)
             output.show_result(plan, workspace_shown.plan)
             return
-        with ended_by_signals():
+        with ended_by_signals(), shown:  # whatever was printed is shown before what is said at the end
             result = run_tool(TOOL, arguments)
     if out is not None and result.get("output_dir"):
         result = _taken(result, out, force)

@@ -56,7 +56,7 @@ def test_an_observer_that_raises_ends_nothing(session: Any) -> None:
 def test_a_slow_observer_holds_no_command_up_and_is_told_what_it_missed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ksadk.sandbox.observing.LAST_SECONDS", 0.2)
+    monkeypatch.setitem(Observer.__init__.__kwdefaults__, "seconds", 0.2)
     released = threading.Event()
     session = LocalProcessSandboxBackend(root).create_session(session_id="s")
     began = time.monotonic()

@@ -363,7 +363,7 @@ def test_a_directory_that_anybody_could_have_put_there_is_refused(
     for prepare in (lambda: None, lambda: (base.unlink(), base.mkdir(), base.chmod(0o777))):
         prepare()
         with (
-            pytest.raises(SkillRuntimeError, match="this user's alone") as raised,
+            pytest.raises(SkillRuntimeError, match="this user alone") as raised,
             run_directories.run_directory(Settings(), account="", session="s"),
         ):
             pass

@@ -22,12 +22,15 @@ class Observer:
     """Calls `on_output` in a thread of its own, so that no command waits for it.
 
     Where more than `limit` bytes wait, what comes is left out, and a line says so. Once it has raised, it is
-    not called any more. Use it as a context manager: the end of the block waits for it, but not long.
+    not called any more. Use it as a context manager: the end of the block waits for it, `seconds` at most.
     """
 
-    def __init__(self, on_output: OnOutput, limit: int = WAITING_BYTES) -> None:
+    def __init__(
+        self, on_output: OnOutput, limit: int = WAITING_BYTES, *, seconds: float | None = LAST_SECONDS
+    ) -> None:
         self._on_output = on_output
         self._limit = limit
+        self._seconds = seconds
         self._waiting: deque[tuple[Stream, bytes]] = deque()
         self._size = 0
         self._left_out = {"stdout": 0, "stderr": 0}
@@ -45,7 +48,7 @@ class Observer:
                 self._tell_left_out(stream)
             self._closed = True
             self._changed.notify()
-        self._thread.join(LAST_SECONDS)
+        self._thread.join(self._seconds)
 
     def offer(self, stream: Stream, data: bytes) -> None:
         """Hand over what was printed. Returns at once."""

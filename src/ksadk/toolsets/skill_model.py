@@ -12,7 +12,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ksadk.errors import KsadkError
@@ -110,9 +110,9 @@ def _take_output(run: RunDirectory) -> None:
         if error.code != "no_sandbox_changes":  # the model ran no command
             raise
         return
-    output = f"{run.output.name}/"
     for change in changes.files:
-        if change.path.startswith(output) and change.after is not None:
+        parts = PurePosixPath(change.path).parts
+        if parts[0] == run.output.name and ".." not in parts and change.after is not None:
             place = run.path / change.path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(change.after)

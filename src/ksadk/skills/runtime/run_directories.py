@@ -53,7 +53,10 @@ class RunDirectory:
     def add_skill(self, name: str, root: Path) -> Path:
         """Put a copy of a skill's verified files there, at a place that nothing ran before could prepare."""
         place = Path(tempfile.mkdtemp(prefix="skill-", dir=self.path)) / _file_name(name)
-        shutil.copytree(root, place, symlinks=True)
+        try:
+            shutil.copytree(root, place, symlinks=True)
+        except OSError as error:  # what `shutil` raises is one
+            raise SkillRuntimeError(f"{name} cannot be copied: {error}", code="io_error") from error
         return place
 
     def add_inputs(self, files: Sequence[str | Path]) -> None:
@@ -96,11 +99,10 @@ def run_directory(settings: Settings, *, account: str, session: str) -> Iterator
     that is empty, nothing.
 
     It is below `KSADK_SKILL_WORKDIR`, else below `ksadk-skill-workflow` in the directory of temporary files,
-    which is refused where it is not this user's alone. Accounts and sessions are kept apart. Runs that are
-    over are deleted after 7 days, or when a session has more than 200.
+    which is refused where somebody else could write to it. Accounts and sessions are kept apart. Runs that
+    are over are deleted after 7 days, or when a session has more than 200.
     """
-    of_session = _base(settings) / _tag("account", account) / _tag("session", session)
-    of_session.mkdir(mode=0o700, parents=True, exist_ok=True)
+    of_session = _of_session(settings, account, session)
     _sweep(of_session)
     name = f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
     with _locked(of_session / f"{name}{_LOCK}"):
@@ -125,7 +127,6 @@ def forget(run: Path) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file, or a directory whatever the modes in it are. What cannot be deleted stays."""
-
     if path.is_symlink() or not path.is_dir():
         with contextlib.suppress(OSError):
             path.unlink()
@@ -139,24 +140,32 @@ def remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _base(settings: Settings) -> Path:
+def _of_session(settings: Settings, account: str, session: str) -> Path:
+    """The directory of a session's runs, made if it is not there."""
     if settings.skill_workdir is not None:
-        base = settings.skill_workdir.absolute()
-        try:
-            base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unsafe(f"{base} cannot be made: {error.strerror}") from error
-        return base
-    base = Path(tempfile.gettempdir()) / "ksadk-skill-workflow"
-    with contextlib.suppress(FileExistsError):
-        base.mkdir(mode=0o700)
-    found = base.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise _unsafe(f"{base} is not a directory that is this user's alone")
-    return base
+        base = Path(os.path.realpath(settings.skill_workdir))
+    else:
+        base = Path(os.path.realpath(tempfile.gettempdir())) / "ksadk-skill-workflow"
+    place = base
+    _make_own(place)
+    for name in (_tag("account", account), _tag("session", session)):
+        place /= name
+        _make_own(place)
+    return place
 
 
-def _unsafe(message: str) -> SkillRuntimeError:
+def _make_own(directory: Path) -> None:
+    """Make a directory, or raise where it is there and somebody else could put something into it."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.lstat()
+    except OSError as error:
+        raise _unusable(f"{directory} cannot be made: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise _unusable(f"{directory} is no directory that this user alone can write to")
+
+
+def _unusable(message: str) -> SkillRuntimeError:
     return SkillRuntimeError(
         f"{message}, so no workflow runs in it",
         code="skill_workdir_unusable",
