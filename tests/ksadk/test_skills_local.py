@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,22 +82,26 @@ def test_what_cannot_be_read_without_harm_is_refused_and_said(tmp_path: Path) ->
     }
 
 
-def test_a_directory_that_may_not_be_read_is_said(tmp_path: Path, agentengine: Callable[..., Any]) -> None:
-    write(tmp_path / "skills/good")
-    (tmp_path / "skills/closed").mkdir(mode=0)
-    import subprocess
-    import sys
+FIND = """
+import sys
+from pathlib import Path
+from ksadk.skills.local import Source, find_local_skills
+found = find_local_skills([Source(Path(sys.argv[1]), "user")], cache=None)
+print(*[skill.name for skill in found.skills], *found.refused, *found.warnings, sep="\\n")
+"""
 
-    script = (
-        "from pathlib import Path; from ksadk.skills.local import *\n"
-        f"print(find_local_skills([Source(Path({str(tmp_path / 'skills')!r}), 'user')], cache=None).warnings)"
-    )
-    tmp_path.chmod(0o755)
-    command = [*unprivileged(), sys.executable, "-c", script]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    (tmp_path / "skills/closed").chmod(0o700)
-    assert "closed" in ended.stdout, ended.stderr
-    assert "Permission denied" in ended.stdout
+
+def test_a_directory_that_may_not_be_read_is_said(tmp_path: Path) -> None:
+    write(tmp_path / "good")
+    (tmp_path / "closed").mkdir(mode=0)
+    (tmp_path / "unlisted").mkdir(mode=0o100)
+    command = [*unprivileged(), sys.executable, "-c", FIND, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == [
+        "good",
+        f"{tmp_path}/closed: SKILL.md cannot be looked at: Permission denied",
+        f"{tmp_path}/unlisted cannot be read: Permission denied",
+    ]
 
 
 def test_there_is_an_end_to_the_directories_that_are_looked_at(

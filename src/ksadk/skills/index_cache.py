@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,7 @@ class Index:
         if self._path is None or not (self._changed or len(self._new) != len(self._old)):
             return
         document = {"version": VERSION, "source": self._source, "written": self._begun, "skills": self._new}
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -85,7 +87,8 @@ class Index:
                 json.dump(document, stream, separators=(",", ":"))
             new.replace(self._path)
         except OSError:
-            new.unlink(missing_ok=True)
+            with suppress(OSError):
+                new.unlink()
 
     def _is_racy(self, now: Identity) -> bool:
         return max(now[2], now[3]) > self._written - RACY_NS

@@ -19,7 +19,7 @@ from ksadk.skills.repairs import apply
 
 MAX_BODY_LINES = 500
 
-_LINK = re.compile(r"\]\((?P<path>[^()\s:#?]+)[^()]*\)")
+_LINK = re.compile(r"\]\((?P<path>[^()\s:#?]+)(?=[)\s#?])")
 _CODE = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
