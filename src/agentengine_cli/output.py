@@ -169,7 +169,7 @@ def words_of(result: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def report(error: KsadkError) -> int:
     """An error that travelled to the root: words on stderr, with `--json` a document on stdout."""
-    return report_words(error.code, error.message, error.hint, error.details.get("a2a_code"))
+    return report_words(error.error_type, error.message, error.hint, error.details.get("a2a_code"))
 
 
 def report_words(code: str, message: str, hint: str | None, a2a_code: int | str | None = None) -> int:

@@ -105,6 +105,38 @@ CODES: dict[str, Code] = {
         "failed", "The agent's stream ended before its task, and the task cannot be asked for."
     ),
     "space_not_configured": Code("unavailable", "No Space is configured in which the agent could be found."),
+    # Spaces
+    "space_id_required": Code("usage", "Several Spaces are configured, and none was named."),
+    "A2A_INVALID_ID": Code("usage", "An id that no Space, agent or task has."),
+    "A2A_INVALID_MESSAGE": Code("usage", "A message that is not sent to an agent of a Space."),
+    "A2A_AGENT_NOT_CALLABLE": Code("denied", "The Space lists the agent, and lets nobody call it."),
+    "A2A_TARGET_VERSION_CHANGED": Code("failed", "The agent has another version than the one discovered."),
+    "A2A_REMOTE_TASK_NOT_BOUND": Code("failed", "The platform knows no remote task for its task."),
+    "A2A_REMOTE_BINDING_CONFLICT": Code("failed", "The agent answered of another task or context."),
+    "A2A_CONTEXT_MAPPING_NOT_FOUND": Code("failed", "No remote context is known to continue a task in."),
+    "A2A_GATEWAY_ORIGIN_REFUSED": Code(
+        "denied", "A hosted agent's address is neither the control plane's nor a configured gateway's."
+    ),
+    "A2A_WORKLOAD_TOKEN_UNUSABLE": Code("authentication", "A workload token is missing, unsafe or expired."),
+    "A2A_CONTROL_PLANE_UNAVAILABLE": Code("unreachable", "The Space control plane cannot be reached."),
+    "A2A_CONTROL_PLANE_INVALID_RESPONSE": Code(
+        "failed", "What the Space control plane answered cannot be used."
+    ),
+    "A2A_CONTROL_PLANE_DENIED": Code("authentication", "The Space control plane refused the credentials."),
+    "A2A_CONTROL_PLANE_ERROR": Code("failed", "The Space control plane answered with an error."),
+    "A2A_CONTROL_PLANE_ADDRESS": Code("usage", "The Space control plane cannot be asked at that address."),
+    "A2A_PUBLIC_EGRESS_DISABLED": Code("denied", "Public external agents may not be called from here."),
+    "A2A_EGRESS_TRANSPORT_REQUIRED": Code(
+        "unavailable", "No transport is there that external agents may be called through."
+    ),
+    "A2A_VPC_EGRESS_DIALER_REQUIRED": Code(
+        "unavailable", "No dialer is there for an agent inside of a private network."
+    ),
+    "A2A_CREDENTIAL_INJECTION_CONFLICT": Code(
+        "failed", "A credential would take the place of something that the request holds already."
+    ),
+    "A2A_EGRESS_REFUSED": Code("denied", "An external agent's address, or a request to it, is not safe."),
+    "A2A_EGRESS_LIMIT_EXCEEDED": Code("failed", "An external agent's answer is over a limit."),
     "signing_unavailable": Code("unavailable", "What signs cards and verifies signatures is not installed."),
     "invalid_key": Code("usage", "A key that no card can be signed or verified with."),
     # Tools: the dispatcher, search, and groups whose engine is not there
@@ -259,19 +291,28 @@ class KsadkError(Exception):
         self.details = details
 
     @property
+    def error_type(self) -> str:
+        """The code as results and the command line tell it: a row of `CODES`."""
+        return self.code
+
+    @property
     def kind(self) -> Kind:
         """The family of the code."""
-        return CODES[self.code].kind
+        return CODES[self.error_type].kind
 
     def to_result(self) -> dict[str, Any]:
         """The error as a tool's result: `ok`, `error_type`, `error_message`, `hint` and the details."""
         watch = watcher.get()
         if watch is not None:
             watch(self)
-        result: dict[str, Any] = {"ok": False, "error_type": self.code, "error_message": self.message}
+        result: dict[str, Any] = {"ok": False, "error_type": self.error_type, "error_message": self.message}
         if self.hint is not None:
             result["hint"] = self.hint
-        return result | self.details
+        return result | self.result_fields()
+
+    def result_fields(self) -> dict[str, Any]:
+        """What a result holds beside those."""
+        return self.details
 
 
 class SettingsError(KsadkError, ValueError):
