@@ -137,6 +137,13 @@ SHOWS: dict[str, tuple[str, ...]] = {
         f"{RUNTIME} OPENAI_BASE_URL=http://127.0.0.1:9 OPENAI_API_KEY=k OPENAI_MODEL_NAME=m"
         " skills execute advice --prompt x --yes",
     ),
+    "skills list": ("KSADK_LOCAL_SKILLS_DIR=skills skills list",),
+    "skills search": ("KSADK_LOCAL_SKILLS_DIR=skills skills search demo",),
+    "skills load": ("KSADK_LOCAL_SKILLS_DIR=skills skills load demo",),
+    "tools call preview_skill": (
+        "KSADK_LOCAL_SKILLS_DIR=skills tools call preview_skill skill_name=demo",
+    ),
+    "tools call list_skill_spaces": ("KSADK_LOCAL_SKILLS_DIR=skills tools call list_skill_spaces",),
     "skills pack": ("skills pack skills/demo",),
     "skills lock": ("KSADK_LOCAL_SKILLS_DIR=skills skills lock", "KSADK_LOCAL_SKILLS_DIR=absent skills lock"),
     "approvals list": ("approvals list",),
