@@ -51,7 +51,7 @@ def _as_json(
 ) -> dict[str, Any]:
     own: dict[str, Any] = {"loads": not isinstance(ours, Exception)}
     if isinstance(ours, Exception):
-        own["problems"] = [ours.message]
+        own["problems"] = [f"{f['line']}:{f['column']}: {f['message']}" for f in ours.details["findings"]]
     else:
         own |= {"name": ours.name, "description": ours.description}
         own["problems"] = [str(finding) for finding in ours.findings]
