@@ -6,12 +6,20 @@ import json
 import os
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from skill_zips import SKILL_MD
+from starlette.testclient import TestClient
 
 from ksadk.skills.errors import SkillError
 from ksadk.skills.lock_file import LOCK_NAME, Difference, Locked, SkillLock
+from ksadk.skills.locking import current_lock
+from ksadk.skills.models import ContentHash
+from ksadk.skills.packing import pack
+from ksadk.skills.serving.app import SkillService
+from ksadk.skills.serving.catalog import Catalog
 
 A, B = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 LOCK = SkillLock({"beta": Locked("2.0", B), "alpha": Locked("", A), "图": Locked("1", A)})
@@ -158,3 +166,54 @@ def test_a_write_that_fails_leaves_the_old_file(path: Path, monkeypatch: pytest.
         LOCK.write(path.parent / "absent" / LOCK_NAME)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.glob("*lock*")] == [LOCK_NAME]
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The skill `demo` in the space `ss`, of a Skill Service."""
+    token = "a-token-of-32-characters-or-more"
+    monkeypatch.setenv("KSADK_SKILL_SERVICE_URL", "http://localhost:9")
+    monkeypatch.setenv("KSADK_SKILL_SERVICE_TOKEN", token)
+    monkeypatch.setenv("KSADK_SKILL_SPACE_IDS", "ss")
+    monkeypatch.setenv("KSADK_SKILL_CACHE_DIR", str(tmp_path / "cache"))
+    demo = tmp_path / "served/ss/demo"
+    demo.mkdir(parents=True)
+    (demo / "SKILL.md").write_bytes(SKILL_MD)
+    return demo
+
+
+def transport(top: Path) -> httpx.MockTransport:
+    """To a real service of a directory, without a socket."""
+    client = TestClient(SkillService(Catalog(top), token=os.environ["KSADK_SKILL_SERVICE_TOKEN"]).app)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        response = client.get(str(request.url), headers=dict(request.headers))
+        return httpx.Response(response.status_code, content=response.content)
+
+    return httpx.MockTransport(answer)
+
+
+def test_a_skill_of_a_service_is_locked_by_the_hash_of_its_archive(served: Path, path: Path) -> None:
+    content = str(ContentHash.of(pack(served)))
+    lock, warnings = current_lock(service_transport=transport(served.parents[1]))
+    assert {name: locked.digest for name, locked in lock.skills.items()} == {"demo": content}
+    assert warnings == ()
+    (served / "SKILL.md").write_bytes(SKILL_MD + b"Twice.\n")
+    changed, _ = current_lock(["demo"], service_transport=transport(served.parents[1]))
+    [difference] = lock.differences(changed)
+    assert (difference.name, difference.locked) == ("demo", lock.skills["demo"])
+
+
+def test_no_lock_is_made_that_leaves_out_a_skill_that_cannot_be_loaded(
+    served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    local = tmp_path / "local/other"
+    local.mkdir(parents=True)
+    (local / "SKILL.md").write_text("---\nname: other\ndescription: Does it.\n---\nDo it.\n")
+    monkeypatch.setenv("KSADK_LOCAL_SKILLS_DIR", str(local.parent))
+    lock, _ = current_lock(service_transport=transport(served.parents[1]))
+    assert sorted(lock.skills) == ["demo", "other"]
+    (local / "key").symlink_to("/etc/passwd")
+    with pytest.raises(SkillError) as caught:
+        current_lock(service_transport=transport(served.parents[1]))
+    assert caught.value.code == "unsafe_skill_package"
