@@ -17,9 +17,11 @@ from agentengine_cli import output
 from agentengine_cli.base import Command
 from agentengine_cli.config import setting
 from ksadk.errors import KsadkError
+from ksadk.sessions import project_dir
 from ksadk.settings import UNREAD, Settings
 
 VERSION_SECONDS = 5
+MANY_SKILLS = 10
 OLDEST_PYTHON = (3, 11)
 PLATFORMS = {"linux": "Linux", "darwin": "macOS"}
 SERVICES: dict[str, tuple[str, ...]] = {
@@ -59,8 +61,8 @@ class Finding(NamedTuple):
 def doctor() -> None:
     """Find out what is wrong with this installation. Ends with 1 when something is.
 
-    Looks at Python, other programs, variables, the approval mode, rule files, what is trusted, the store and
-    the decision log. Nothing is changed, no service is contacted, and no value of a secret is shown.
+    Looks at Python, other programs, variables, local skills, the approval mode, rule files, what is trusted,
+    the store and the decision log. Nothing is changed, no service is contacted, and no secret is shown.
 
     \b
     Example:
@@ -171,6 +173,31 @@ def _services(settings: Settings) -> Iterator[Finding]:
             yield Finding(service, "note", f"{names}: set, but this release does not read it", "")
         else:
             yield Finding(service, "ok", f"configured by {names}" if by else "not configured")
+
+
+def _local_skills(settings: Settings) -> Iterator[Finding]:
+    """The skills of this machine, and what they are loaded by; no service is asked."""
+    from ksadk.skills.catalogue import local_skills, spaces_configured
+    from ksadk.skills.lock_file import LOCK_NAME, SkillLock
+    from ksadk.skills.service_address import ServiceAddress
+    from ksadk.toolsets.skill_scope import project_trusted
+
+    found = local_skills(settings, project_trusted=project_trusted(), keep=False)
+    told = [*found.warnings, *(f"refused: {why}" for why in found.refused)]
+    for line in told[:MANY_SKILLS]:
+        yield Finding("local skills", "note", line, "agentengine skills lint DIR tells more.")
+    if len(told) > MANY_SKILLS:
+        yield Finding(
+            "local skills", "note", f"and {len(told) - MANY_SKILLS} more", "agentengine skills list"
+        )
+    counted = f"{len(found.entries)} can be loaded, {len(found.refused)} cannot"
+    yield Finding("local skills", "ok", counted if found.configured else "there are none")
+    lock = SkillLock.read(project_dir(settings) / LOCK_NAME)
+    if lock is not None:
+        yield Finding("skill lock", "ok", f"{LOCK_NAME} has {len(lock.skills)}; no other skill is loaded")
+    if spaces_configured(settings):
+        address = ServiceAddress.from_settings(settings)
+        yield Finding("Skill Service", "ok", f"{address.host}, {address.mode}, not asked")
 
 
 def _approval_mode(settings: Settings) -> Iterator[Finding]:
@@ -291,8 +318,8 @@ def _completion(_settings: Settings) -> Iterator[Finding]:
 
 
 CHECKS = (
-    _python, _package, _programs, _settings, _services, _approval_mode, _rule_files, _trust, _store,
-    _decision_log, _terminal, _locale, _completion,
+    _python, _package, _programs, _settings, _services, _local_skills, _approval_mode, _rule_files, _trust,
+    _store, _decision_log, _terminal, _locale, _completion,
 )  # fmt: skip
 
 

@@ -102,6 +102,29 @@ def test_services_are_told_by_variable_and_never_by_value(agentengine: Run) -> N
     assert "hunter2" not in str(services)
 
 
+def test_skills_are_told_without_keeping_anything_or_asking_a_service(
+    agentengine: Run, tmp_path: Path
+) -> None:
+    for name, more in (("good", "description: D.\n"), ("bad", "")):
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        (tmp_path / "skills" / name / "SKILL.md").write_text(f"---\nname: {name}\n{more}---\n")
+    Path("skills.lock").write_text('{"version": 1, "skills": {}}')
+    found = checks(
+        agentengine(
+            "doctor", "--json", KSADK_LOCAL_SKILLS_DIR=str(tmp_path / "skills"), KSADK_SKILL_SPACE_IDS="s",
+            KSADK_SKILL_SERVICE_URL="http://127.0.0.1:9",
+        )
+    )  # fmt: skip
+    refused, counted = found["local skills"]
+    assert (refused["state"], str(tmp_path / "skills" / "bad") in refused["found"]) == ("note", True)
+    assert counted["found"] == "1 can be loaded, 1 cannot"
+    assert found["skill lock"][0]["found"] == "skills.lock has 0; no other skill is loaded"
+    assert found["Skill Service"][0]["found"] == "127.0.0.1:9, direct, not asked"
+    assert list((tmp_path / "home").iterdir()) == []
+    [fault] = checks(agentengine("doctor", "--json", KSADK_SKILL_SPACE_IDS="s"))["local skills"][1:]
+    assert (fault["state"], "KSADK_SKILL_SERVICE_ACCESS_KEY" in fault["found"]) == ("fault", True)
+
+
 def test_a_rule_file_is_told_by_file_and_line(agentengine: Run, tmp_path: Path) -> None:
     rules = tmp_path / "home/config/agentengine/rules.yaml"
     rules.parent.mkdir(parents=True)

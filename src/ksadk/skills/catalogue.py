@@ -165,10 +165,10 @@ def spaces_configured(settings: Settings, space_id: str | None = None) -> bool:
     return bool(spaces) and service_configured(settings)
 
 
-def local_skills(settings: Settings, *, project_trusted: bool) -> Catalogue:
-    """The skills of this machine."""
+def local_skills(settings: Settings, *, project_trusted: bool, keep: bool = True) -> Catalogue:
+    """The skills of this machine. keep: what was read of them, so that the next listing need not."""
     places = local.sources(settings, project=project_dir(settings), project_trusted=project_trusted)
-    found = local.find_local_skills(places, cache=index_dir(settings))
+    found = local.find_local_skills(places, cache=index_dir(settings) if keep else None)
     entries: dict[str, Entry] = {}
     for skill in found.skills:
         entry = Entry(
