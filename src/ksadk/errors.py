@@ -136,6 +136,12 @@ CODES: dict[str, Code] = {
         "failed", "A credential would take the place of something that the request holds already."
     ),
     "A2A_EGRESS_REFUSED": Code("denied", "An external agent's address, or a request to it, is not safe."),
+    "A2A_EGRESS_ADDRESS_REFUSED": Code("denied", "An external agent's host is not on the public internet."),
+    "A2A_EGRESS_REDIRECT_REFUSED": Code("failed", "An external agent sends elsewhere, where nobody follows."),
+    "A2A_EGRESS_TIMEOUT": Code("timeout", "The time of an operation with an external agent was over."),
+    "A2A_PLATFORM_TOKEN_REFUSED": Code(
+        "denied", "A request to an external agent carried a credential of the platform; it was not sent."
+    ),
     "A2A_EGRESS_LIMIT_EXCEEDED": Code("failed", "An external agent's answer is over a limit."),
     "signing_unavailable": Code("unavailable", "What signs cards and verifies signatures is not installed."),
     "invalid_key": Code("usage", "A key that no card can be signed or verified with."),

@@ -16,7 +16,8 @@ LAYERS = (
     {"ksadk.errors"},
     {
         "ksadk.settings", "ksadk.runtime_context", "ksadk.sessions", "ksadk.config_file",
-        "ksadk.project_files", "ksadk.masking", "ksadk.hosts", "ksadk.listening", "ksadk.search_terms",
+        "ksadk.project_files", "ksadk.masking", "ksadk.hosts", "ksadk.public_addresses", "ksadk.listening",
+        "ksadk.search_terms",
     },
     {"ksadk.workspace", "ksadk.web", "ksadk.sandbox", "ksadk.skills", "ksadk.a2a"},
     {"ksadk.tools", "ksadk.mcp_runtime"},

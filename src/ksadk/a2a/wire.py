@@ -30,6 +30,7 @@ from ksadk.a2a.client_errors import (
     rpc_error,
 )
 from ksadk.a2a.sse import EventReader
+from ksadk.errors import KsadkError
 
 VERSION_HEADER = "A2A-Version"
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -252,6 +253,8 @@ def network(url: str) -> Iterator[None]:
     """Turn what httpx raises into an error that says which address it is about."""
     try:
         yield
+    except KsadkError:  # some are httpx's errors too
+        raise
     except httpx.TimeoutException as error:
         connecting = isinstance(error, httpx.ConnectTimeout)
         code = "A2ACLI_ERR_UNREACHABLE" if connecting else "A2ACLI_ERR_TIMEOUT"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import httpx
+
 from ksadk.errors import CODES, KsadkError
 
 EgressCode = Literal[
@@ -97,6 +99,13 @@ class A2AEgressError(A2ASpaceError):
 
     def __init__(self, message: str, *, code: EgressCode, hint: str | None = None, **details: Any) -> None:
         super().__init__(message, code=code, hint=hint, **details)
+
+
+class RedirectRefused(A2AEgressError, httpx.RemoteProtocolError):
+    """An external agent sends elsewhere instead of answering."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="A2A_EGRESS_REDIRECT_REFUSED")
 
 
 class A2AControlPlaneError(A2ASpaceError):
