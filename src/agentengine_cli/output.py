@@ -71,8 +71,12 @@ def write_utf8(text: str) -> None:
 
 def say(text: str) -> None:
     """Words for a person, to stderr."""
-    shown = visible(text, keep="\n\t") if sys.stderr.isatty() else text
-    _to_stderr(shown + "\n")
+    write_to_stderr(text + "\n")
+
+
+def write_to_stderr(text: str) -> None:
+    """Text to stderr. That nobody reads it is no error."""
+    _to_stderr(visible(text, keep="\n\t") if sys.stderr.isatty() else text)
 
 
 def _to_stderr(text: str) -> None:
@@ -120,6 +124,12 @@ def show_result(
         say_error(*(words or words_of)(result))
     if status:
         raise typer.Exit(status)
+
+
+def forget_persisted(result: Mapping[str, Any]) -> None:
+    """Delete what a result's budget put into files: it was shown, and nobody else knows of it."""
+    for kept in result.get("persisted_outputs", {}).values():
+        os.unlink(kept["path"])  # noqa: PTH108  # which would be another import at each start
 
 
 def result_status(result: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +22,7 @@ from agentengine_cli.calls import (
     run_tool,
     seconds_of,
 )
+from agentengine_cli.live import shown_live
 
 if TYPE_CHECKING:
     from ksadk.sandbox.registry import SandboxRegistry
@@ -70,8 +71,8 @@ def run(
 ) -> None:
     """Run a command in the sandbox, on the workspace, once it is approved.
 
-    Its output is shown when it has ended: of each stream the first 1 MiB and the last 256 KiB. Its exit
-    status is this command's; 124: its time was over; 125: all else (refused, nobody to ask, no sandbox).
+    Its output is shown as it comes. Its exit status is this command's; 124: its time was over; 125: all
+    else (refused, nobody to ask, no sandbox).
 
     \b
     Examples:
@@ -178,11 +179,12 @@ def _asked(command: list[str], code: str, language: str) -> tuple[str, dict[str,
 
 def _run(tool: str, arguments: dict[str, Any], diff: bool) -> dict[str, Any]:
     """Run it, and with `diff` see to what it changed in its copy, which --yes does not approve."""
-    result: dict[str, Any] = run_tool(tool, arguments)
+    with nullcontext() if output.json_wanted.get() else shown_live():
+        result: dict[str, Any] = run_tool(tool, arguments)
     if "exit_code" not in result:
         return result
     if not output.json_wanted.get():
-        sandbox_shown.streams(result)
+        output.forget_persisted(result)
     if not diff:
         return result
     with call_scope(tool) as gateway:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -20,14 +18,6 @@ _STATUS = (
 )  # fmt: skip
 _NOT_TAKEN = frozenset({"approval_required", "approval_rejected", "denied_by_rule", "approval_expired"})
 """Ends of taking over changes that somebody, or nobody, decided: no failure of the command."""
-
-
-def streams(result: Result) -> None:
-    """What a command printed, each stream where it belongs."""
-    output.write(_whole(result, "stdout"))
-    errors = _whole(result, "stderr")
-    sys.stderr.write(output.visible(errors, keep="\n\t") if sys.stderr.isatty() else errors)
-    sys.stderr.flush()
 
 
 def end(result: Result) -> NoReturn:
@@ -94,18 +84,6 @@ def _status(result: Result) -> int:
     if error and not ({error.get("error_type"), error.get("type")} & _NOT_TAKEN):
         return output.exit_status("failed")
     return TIMEOUT_EXIT_CODE if result["timed_out"] else int(result["exit_code"])
-
-
-def _whole(result: Result, stream: str) -> str:
-    """A stream as it was kept. What the result's budget put into a file is read, and the file deleted:
-    nobody else knows of it."""
-    kept = result.get("persisted_outputs", {}).get(stream)
-    if kept is None:
-        return str(result[stream])
-    path = Path(kept["path"])
-    text = path.read_text("utf-8")
-    path.unlink()
-    return text
 
 
 def _remarks(result: Result) -> list[str]:

@@ -2,9 +2,7 @@
 
 # No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
-import codecs
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +20,7 @@ from agentengine_cli.calls import (
     run_tool,
     seconds_of,
 )
+from agentengine_cli.live import shown_live
 from agentengine_cli.sandbox import ended_by_signals
 from agentengine_cli.skills_read import Project
 
@@ -70,16 +69,13 @@ def execute(
       agentengine skills execute word-count --prompt count --input essay.txt --out counts
       agentengine skills execute --prompt "count the words of this text" --dry-run
     """
-    from ksadk.sandbox.observing import Observer
     from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_scope
 
     if out is not None and out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is no directory", param_hint="--out")
-    live = _Live(json=output.json_wanted.get())
-    shown = Observer(live, seconds=None)
     choices = SkillRunChoices(
         inputs=tuple(inputs or ()), timeout=math.ceil(seconds_of(timeout)) if timeout else None,
-        project_trusted=project or None, on_output=shown.offer, on_step=live.step,
+        project_trusted=project or None, on_step=_say_step,
     )  # fmt: skip
     arguments = _arguments(names, prompt)
     with skill_run_scope(choices):
@@ -88,7 +84,7 @@ def execute(
                 plan = gateway.preview(builtin_tool(TOOL), arguments)
             output.show_result(plan, workspace_shown.plan)
             return
-        with ended_by_signals(), shown:  # whatever was printed is shown before what is said at the end
+        with ended_by_signals(), shown_live(all_on_stderr=output.json_wanted.get()):
             result = run_tool(TOOL, arguments)
     if out is not None and result.get("output_dir"):
         result = _taken(result, out, force)
@@ -105,22 +101,9 @@ def _arguments(names: list[str] | None, prompt: str) -> dict[str, Any]:
     return arguments | ({"skill_names": names} if names else {})
 
 
-class _Live:
-    """Shows what skills print while they run: with --json all of it on stderr, else each stream by itself."""
-
-    def __init__(self, *, json: bool) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")
-        self._decoders = {stream: decoder("replace") for stream in ("stdout", "stderr")}
-        self._files = {"stdout": sys.stderr if json else sys.stdout, "stderr": sys.stderr}
-
-    def __call__(self, stream: str, data: bytes) -> None:
-        file, text = self._files[stream], self._decoders[stream].decode(data)
-        file.write(output.visible(text, keep="\n\t") if file.isatty() else text)
-        file.flush()
-
-    def step(self, words: str) -> None:
-        """What happens now."""
-        output.say(f"[{words}]")
+def _say_step(words: str) -> None:
+    """What happens now."""
+    output.say(f"[{words}]")
 
 
 def _taken(result: dict[str, Any], out: Path, force: bool) -> dict[str, Any]:
@@ -149,8 +132,7 @@ def _end(result: Mapping[str, Any]) -> None:
     if "skills" not in result or output.json_wanted.get():
         output.show_result(result, str)
         return
-    for kept in result.get("persisted_outputs", {}).values():
-        Path(kept["path"]).unlink(missing_ok=True)  # what was shown already, and nobody else knows of
+    output.forget_persisted(result)
     for warning in result.get("warnings", ()):
         output.say(f"warning: {warning}")
     for skill in result["skills"]:

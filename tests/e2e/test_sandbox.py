@@ -254,3 +254,21 @@ def test_nothing_in_a_sandbox_approves(agentengine: Run) -> None:
     assert "KSADK_INSIDE_TOOL=1\n" in done.stdout and "hush" not in done.stdout
     done = agentengine(*run, "true", KSADK_INSIDE_TOOL="1")
     assert (done.returncode, "[approval_inside_tool]" in done.stderr) == (125, True)
+
+
+def test_output_is_shown_while_the_command_runs(terminal: Spawn) -> None:
+    child = terminal("sandbox", "run", "--yes", "--", "bash", "-c", "echo begun; sleep 60")
+    child.expect("begun")  # which times out before the command ends
+    child.sendintr()
+    assert ended(child)[0] in (125, 130)
+
+
+def test_the_status_is_the_commands_own_though_nobody_reads_its_output() -> None:
+    line = (
+        f"{sys.executable} -m agentengine_cli sandbox run --yes -- bash -c 'seq 200000; exit 7' | head -n 1"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (7, "1\n")
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr

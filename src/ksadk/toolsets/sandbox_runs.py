@@ -31,7 +31,7 @@ from ksadk.settings import Settings
 from ksadk.tools.command_gate import details_of
 from ksadk.tools.registry import Plan
 from ksadk.toolsets.sandbox import LANGUAGES, backend, line_of
-from ksadk.toolsets.sandbox_scope import SandboxChoices, sandbox_choices
+from ksadk.toolsets.sandbox_scope import SandboxChoices, on_output, sandbox_choices
 from ksadk.toolsets.workspace import workspace_root
 
 _PROGRAMS = {"python": ("python3", ".py"), "javascript": ("node", ".js"), "bash": ("bash", ".sh")}
@@ -229,7 +229,9 @@ def run_command(ask: Ask, command: str, cwd: str | None, background: bool) -> di
     """The result of `run_command`."""
     plan_command(ask, command, cwd, background)
     with _running(ask) as (where, entry, removed):
-        done = entry.session.run_command(command, timeout=ask.seconds(), env=ask.env, cwd=cwd)
+        done = entry.session.run_command(
+            command, timeout=ask.seconds(), env=ask.env, cwd=cwd, on_output=on_output()
+        )
     return _result(where, entry, command, done, removed)
 
 
@@ -244,7 +246,7 @@ def run_code(ask: Ask, code: str, language: str) -> dict[str, Any]:
         session: Any = entry.session
         session.write_file(path, _encoded(code))
         try:
-            done = session.run_command(command, timeout=ask.seconds(), env=ask.env)
+            done = session.run_command(command, timeout=ask.seconds(), env=ask.env, on_output=on_output())
         finally:
             if where.backend == "bubblewrap":  # which would put it into every later command's /tmp
                 session.remove_file(path)

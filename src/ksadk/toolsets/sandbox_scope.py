@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ksadk.runtime_context import scoped
+
+if TYPE_CHECKING:
+    from ksadk.sandbox.observing import OnOutput
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class SandboxChoices:
 
 _NONE = SandboxChoices()
 _choices: ContextVar[SandboxChoices] = ContextVar("ksadk_sandbox_choices", default=_NONE)
+_on_output: ContextVar[OnOutput | None] = ContextVar("ksadk_on_output", default=None)
 
 
 def sandbox_choices() -> SandboxChoices:
@@ -40,3 +45,15 @@ def sandbox_scope(choices: SandboxChoices) -> Iterator[SandboxChoices]:
     """Let sandbox tools go by `choices` inside a `with` block (what the options of `sandbox run` do)."""
     with scoped(_choices, choices):
         yield choices
+
+
+def on_output() -> OnOutput | None:
+    """Who is given what commands print, while they run, if somebody is."""
+    return _on_output.get()
+
+
+@contextmanager
+def output_scope(observer: OnOutput) -> Iterator[None]:
+    """Let `observer` be given what the commands of sandbox tools and skills print inside a `with` block."""
+    with scoped(_on_output, observer):
+        yield

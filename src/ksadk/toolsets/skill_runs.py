@@ -18,6 +18,7 @@ from ksadk.skills.runtime.environment import skill_environment
 from ksadk.skills.runtime.run_directories import read_input
 from ksadk.skills.runtime.workflow import Workflow, WorkflowRuntime, check_prompt, nothing_to_run
 from ksadk.tools.registry import Plan
+from ksadk.toolsets.sandbox_scope import on_output
 from ksadk.toolsets.skill_choice import Chosen, choose_skills
 from ksadk.toolsets.skill_runtime import chosen_runtime, workflow_runtime
 from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_choices
@@ -106,7 +107,7 @@ def execute(workflow_prompt: str, skill_names: list[str] | str | None = None) ->
     choices = ready.choices
     result = ready.runtime.run(Workflow(
         workflow_prompt, ready.chosen.skills, get_current_session_id(""), {}, choices.inputs, ready.seconds,
-        ready.chosen.warnings, choices.on_output, choices.on_step,
+        ready.chosen.warnings, on_output(), choices.on_step,
     ))  # fmt: skip
     return {**result.to_dict(), "execution_context": f"skill-runtime/{ready.name}"}
 

@@ -7,12 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ksadk.runtime_context import scoped
-
-if TYPE_CHECKING:
-    from ksadk.skills.runtime.base import OnOutput
 
 
 @dataclass(frozen=True)
@@ -20,13 +16,12 @@ class SkillRunChoices:
     """inputs: files that are put into the run's `input/`. timeout: seconds, as configured if None.
 
     project_trusted: whether skills of the project may be used.
-    on_output: is given what is printed, while it is. on_step: is told in a few words what happens.
+    on_step: is told in a few words what happens.
     """
 
     inputs: tuple[Path, ...] = ()
     timeout: int | None = None
     project_trusted: bool | None = None
-    on_output: OnOutput | None = None
     on_step: Callable[[str], None] = lambda _: None
 
 
