@@ -127,6 +127,9 @@ def _instructions(result: dict[str, Any]) -> str:
     if result["allowed_tools"] is not None:
         facts.append(("allowed", " ".join(result["allowed_tools"]) or "no tool"))
     facts += [(point, text) for point, text in result["contract"].items() if text]
+    unstated = ", ".join(point for point, text in result["contract"].items() if not text)
+    if unstated:
+        facts.append(("unstated", unstated))
     output.say(output.columns((name, output.visible(text)) for name, text in facts).rstrip("\n"))
     body: str = result["instructions"]
     return body if body.endswith("\n") else body + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,8 +131,7 @@ def test_tools_for_a_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(RUNTIME)["tools"] == []
 
 
-def test_skill_tools() -> None:
-    left = run("""
+SKILL_TOOLS = """
 from ksadk.toolsets.skills import get_skill_tools
 
 # as_tool 自动把 Python 函数转成框架工具
@@ -148,11 +148,31 @@ hits = search_skills("diagram", max_results=5)
 from ksadk.toolsets.skills import load_skill
 
 skill = load_skill("baoyu-diagram")
-""")
+# skill["instructions"] 是 SKILL.md 正文，可直接读入 Agent 上下文
+"""
+
+
+def test_skill_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = run(SKILL_TOOLS)
     assert [tool.__name__ for tool in left["tools"]] == [
         "list_skills", "search_skills", "load_skill", "execute_skills",
     ]  # fmt: skip
     assert (left["result"]["ok"], left["hits"]["ok"], left["skill"]["ok"]) == (False, False, False)
+    directory = tmp_path / "skills" / "baoyu-diagram"
+    (directory / "scripts").mkdir(parents=True)
+    (directory / "SKILL.md").write_text("---\nname: baoyu-diagram\ndescription: Draws.\n---\nDraw it.\n")
+    monkeypatch.setenv("KSADK_LOCAL_SKILLS_DIR", str(tmp_path / "skills"))
+    monkeypatch.setenv("KSADK_SKILL_CACHE_DIR", str(tmp_path / "cache"))
+    left = run(SKILL_TOOLS)
+    [listed] = left["result"]["skills"]
+    assert {"name", "description", "version", "space_id"} <= listed.keys()
+    assert left["result"]["skill_space_ids"] == []
+    [hit] = left["hits"]["results"]
+    assert (left["hits"]["query"], hit["name"], hit["description"]) == ("diagram", "baoyu-diagram", "Draws.")
+    assert hit["score"] == 90
+    skill = left["skill"]
+    assert (skill["ok"], skill["name"], skill["instructions"]) == (True, "baoyu-diagram", "Draw it.")
+    assert {"version", "root_dir", "has_scripts_dir", "script_files", "cache_hit", "usage"} <= skill.keys()
 
 
 SANDBOX_STATUS = """

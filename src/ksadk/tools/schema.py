@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, Required
@@ -91,8 +92,8 @@ class Parameters:
         Text is not taken for a number, nor a number for text or a truth value. Raises `InvalidArguments`
         that lists every problem.
         """
-        if self._plainly_right(arguments):  # spares a command of one call the import of pydantic
-            return dict(arguments)
+        if "pydantic" not in sys.modules and self._plainly_right(arguments):
+            return dict(arguments)  # a command of one call need not import it
         validate, failure = self._checker
         try:
             checked: dict[str, Any] = validate(arguments)
