@@ -143,6 +143,9 @@ CODES: dict[str, Code] = {
         "denied", "A request to an external agent carried a credential of the platform; it was not sent."
     ),
     "A2A_EGRESS_LIMIT_EXCEEDED": Code("failed", "An external agent's answer is over a limit."),
+    "event_outbox_unavailable": Code("unavailable", "Task events cannot be kept, or read from their file."),
+    "event_outbox_full": Code("unavailable", "Too many task events wait for the control plane to take them."),
+    "invalid_event_batch": Code("usage", "Task events that cannot be kept: none, too many, or no JSON."),
     "signing_unavailable": Code("unavailable", "What signs cards and verifies signatures is not installed."),
     "invalid_key": Code("usage", "A key that no card can be signed or verified with."),
     # Tools: the dispatcher, search, and groups whose engine is not there

@@ -28,6 +28,8 @@ class StoreError(KsadkError):
     """Tasks cannot be kept or read. What was to be saved was not."""
 
     code = "task_store_unavailable"
+    kept = "tasks"
+    """What the store is of, in words."""
 
 
 class OwnerContext(ServerCallContext):

@@ -17,21 +17,32 @@ Entry = tuple[str, Values, "asyncio.Future[None]"]
 VERSION = 1
 """Of the tables that files of tasks have."""
 
+# One statement, so that both are of one moment: another process may make the tables just now.
+_STATE = "SELECT (SELECT user_version FROM pragma_user_version), count(*) FROM sqlite_schema"
+
 BUSY_SECONDS = 5.0
 """How long a transaction waits for another process that writes the file. The event loop waits with it."""
 
 
 class SQLiteFile:
-    """A database of tasks, made when it is not there: 0600, in a directory 0700, with a write-ahead log.
+    """A database, made when it is not there: 0600, in a directory 0700, with a write-ahead log.
 
     What is written is queued, and written before the loop's next turn, all of it in one transaction: a server
     with many clients commits once for all that came in together. It is used from one thread.
     """
 
-    def __init__(self, path: Path | None, schema: str, *, durability: Durability = "normal") -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        schema: str,
+        *,
+        durability: Durability = "normal",
+        error: type[StoreError] = StoreError,
+    ) -> None:
         """Open `path`, or without one a database in memory, and make the tables of `schema` where they are
-        not there. Raises `StoreError`."""
+        not there. This, and every call, raises `error` where it cannot be done."""
         self.path = path
+        self._error = error
         self._queue: list[Entry] = []
         with self._told():
             self._db = self._connect()
@@ -50,6 +61,19 @@ class SQLiteFile:
         written: asyncio.Future[None] = loop.create_future()
         self._queue.append((statement, values, written))
         await written
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: what the block executes is committed when it ends, or undone when it raises."""
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
     def write_now(self, statement: str, rows: Iterable[Values]) -> None:
         """Run a statement for each row, in a transaction of its own. Raises `StoreError`."""
@@ -84,16 +108,9 @@ class SQLiteFile:
     def _commit(self, queued: list[tuple[str, Values]]) -> None:
         if not queued:
             return
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                for statement, values in queued:
-                    self._db.execute(statement, values)
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self.transaction() as db:
+            for statement, values in queued:
+                db.execute(statement, values)
 
     def _connect(self) -> sqlite3.Connection:
         if self.path is None:
@@ -106,16 +123,16 @@ class SQLiteFile:
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
     def _prepare(self, schema: str, durability: Durability) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        version, entries = self._db.execute(_STATE).fetchone()
         if version > VERSION:
-            raise StoreError(
+            raise self._error(
                 f"{self.path} was written by a newer version of this program",
-                hint="Upgrade agentengine-cli, or keep tasks in another file.",
+                hint=f"Upgrade agentengine-cli, or keep {self._error.kept} in another file.",
             )
-        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            raise StoreError(
+        if version == 0 and entries:
+            raise self._error(
                 f"{self.path} is the database of another program",
-                hint="Move it away, or keep tasks in another file.",
+                hint=f"Move it away, or keep {self._error.kept} in another file.",
             )
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
@@ -131,7 +148,7 @@ class SQLiteFile:
         try:
             yield
         except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
-            raise StoreError(
-                f"the task store {self.path or 'in memory'} cannot be used: {error}",
+            raise self._error(
+                f"the file of {self._error.kept}, {self.path or 'in memory'}, cannot be used: {error}",
                 hint="See to that file, its directory and the space on its disk.",
             ) from error
