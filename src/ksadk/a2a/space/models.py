@@ -162,6 +162,11 @@ class RemoteTask:
     task_id: str
     context_id: str = ""
 
+    def to_payload(self) -> dict[str, Any]:
+        """`RemoteTask` of a prepared operation."""
+        known = {"RemoteContextId": self.context_id} if self.context_id else {}
+        return {"RemoteTaskId": self.task_id, **known}
+
 
 @dataclass(frozen=True)
 class PreparedOperation:
@@ -218,8 +223,7 @@ class PreparedOperation:
             "CallPermit": self.call_permit,
             "CallPermitExpiresAt": self.call_permit_expires_at,
             "CredentialHandle": self.credential_handle,
-            "RemoteTask": remote
-            and {"RemoteTaskId": remote.task_id, "RemoteContextId": remote.context_id or None},
+            "RemoteTask": remote and remote.to_payload(),
         }
 
 
