@@ -1,0 +1,271 @@
+"""Asks the Space control plane for agents, permits and credentials, and tells it what became of tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol, Self
+
+import httpx
+
+from ksadk.a2a.parts import encodable
+from ksadk.a2a.space import answers
+from ksadk.a2a.space.asking import TIMEOUT, ask, checked_url
+from ksadk.a2a.space.errors import A2AControlPlaneError
+from ksadk.a2a.space.events import TaskEvent, rfc3339
+from ksadk.a2a.space.hosted import HostedGateway, platform_client
+from ksadk.a2a.space.ids import checked_id
+from ksadk.a2a.space.listing import PAGE_SIZE, read_all
+from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, RemoteTask
+from ksadk.a2a.space.tokens import Audience, WorkloadTokens
+from ksadk.a2a.wire import Extras, without
+from ksadk.settings import Settings
+
+RETRIES = 2
+FIRST_PAUSE = 0.2
+"""How often a request is made again where that may help, and the seconds before the first time."""
+
+Operation = Literal["get_task", "subscribe_to_task", "cancel_task", "send_message"]
+
+_PATH = "/agentengine/internal/v1/a2a"
+
+
+class SpaceBackend(Protocol):
+    """Who knows the agents of Spaces and prepares calls of them."""
+
+    async def list_agents(
+        self,
+        space_id: str,
+        *,
+        prompt: str = "",
+        skill_id: str = "",
+        include_blocked: bool = False,
+        if_none_match: str = "",
+    ) -> AgentListing:
+        """All agents, or that none of them has changed since that ETag."""
+
+    async def prepare_call(
+        self,
+        space_id: str,
+        agent_id: str,
+        *,
+        message_id: str,
+        message_sha256: str,
+        idempotency_token: str,
+        expected_version_id: str = "",
+    ) -> PreparedOperation:
+        """A new task of an agent, or the one that the token has begun already."""
+
+    async def prepare_task_operation(
+        self,
+        task_id: str,
+        operation: Operation,
+        *,
+        message_id: str = "",
+        message_sha256: str = "",
+        idempotency_token: str = "",
+    ) -> PreparedOperation:
+        """An operation on a task."""
+
+    async def bind_remote_task(self, task_id: str, remote: RemoteTask, observed_at: datetime) -> None:
+        """Tell which task of the agent's a task is."""
+
+    async def append(self, platform_task_id: str, events: Sequence[TaskEvent]) -> None:
+        """Tell what happened to a task."""
+
+    async def resolve_credential(self, prepared: PreparedOperation) -> Credential:
+        """What an external agent is shown."""
+
+    def hosted_extras(self, prepared: PreparedOperation) -> Extras:
+        """What goes with a call of a hosted agent."""
+
+    def secrets(self) -> frozenset[str]:
+        """What no external agent may be sent."""
+
+    async def aclose(self) -> None:
+        """End the connections."""
+
+
+class A2AControlPlaneClient:
+    """The six internal actions of the control plane at `url`. Whatever goes wrong with them is an
+    `A2AControlPlaneError`, or a `WorkloadTokenError` before anything was sent.
+
+    Every action is one that may be asked for again: those that change something carry a token, or ids that
+    make the second time a no-op. So what fails on the way, or with a 5xx, is tried again; but for `append`,
+    which whoever keeps the events repeats.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tokens: WorkloadTokens,
+        *,
+        gateway_origins: Sequence[str] = (),
+        httpx_client: httpx.AsyncClient | None = None,
+        timeout: float = TIMEOUT,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.url = checked_url(url, "KSADK_A2A_CONTROL_PLANE_URL")
+        self._tokens = tokens
+        self._gateway = HostedGateway(tokens, control_plane_url=self.url, origins=gateway_origins)
+        self._timeout = timeout
+        self._sleep = sleep
+        self._http = httpx_client or platform_client(timeout=timeout)
+        self._owns_http = httpx_client is None
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, httpx_client: httpx.AsyncClient | None = None) -> Self:
+        """The control plane that KSADK_A2A_CONTROL_PLANE_URL names."""
+        return cls(
+            settings.a2a_control_plane_url,
+            WorkloadTokens(settings.a2a_token_dir),
+            gateway_origins=settings.a2a_gateway_origins,
+            httpx_client=httpx_client,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the connections, if they are this client's own."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    def hosted_extras(self, prepared: PreparedOperation) -> Extras:
+        """The gateway token and the permit, for an address that may see them."""
+        return self._gateway.extras(prepared)
+
+    def secrets(self) -> frozenset[str]:
+        """The workload tokens that were read."""
+        return self._tokens.shown_so_far()
+
+    async def list_agents(
+        self,
+        space_id: str,
+        *,
+        prompt: str = "",
+        skill_id: str = "",
+        include_blocked: bool = False,
+        if_none_match: str = "",
+        page_size: int = PAGE_SIZE,
+    ) -> AgentListing:
+        """ListA2ASpaceAgents, all of its pages."""
+        wanted: dict[str, Any] = {"A2ASpaceId": checked_id(space_id, "a Space")}
+        wanted |= {"Prompt": encodable(prompt)} if prompt else {}
+        wanted |= {"SkillId": skill_id} if skill_id else {}
+        wanted |= {"IncludeBlocked": True} if include_blocked else {}
+        size = {"PageSize": page_size} if page_size != PAGE_SIZE else {}
+
+        async def page(cursor: str, etag: str) -> AgentListing:
+            asked = wanted | ({"IfNoneMatch": etag} if etag else {}) | ({"Cursor": cursor} if cursor else {})
+            data = await self._ask("ListA2ASpaceAgents", "a2a-registry", asked | size)
+            listing = answers.understood("ListA2ASpaceAgents", data, AgentListing.from_payload)
+            if listing.space_id != space_id:
+                raise answers.invalid("ListA2ASpaceAgents", "the agents of another Space")
+            return listing
+
+        return await read_all(page, "ListA2ASpaceAgents", if_none_match)
+
+    async def prepare_call(
+        self,
+        space_id: str,
+        agent_id: str,
+        *,
+        message_id: str,
+        message_sha256: str,
+        idempotency_token: str,
+        expected_version_id: str = "",
+    ) -> PreparedOperation:
+        """PrepareA2ACall. The same token gives the same task."""
+        wanted = {
+            "A2ASpaceId": checked_id(space_id, "a Space"),
+            "TargetA2AAgentId": checked_id(agent_id, "an agent"),
+            "MessageId": message_id,
+            "MessageSha256": message_sha256,
+            "IdempotencyToken": idempotency_token,
+        }
+        wanted |= {"ExpectedVersionId": expected_version_id} if expected_version_id else {}
+        prepared = await self._prepared("PrepareA2ACall", wanted)
+        if prepared.target.agent_id != agent_id:
+            raise answers.invalid("PrepareA2ACall", "a call of another agent")
+        if expected_version_id and prepared.target.version_id != expected_version_id:
+            raise answers.invalid("PrepareA2ACall", "a call of another version than was asked for")
+        return prepared
+
+    async def prepare_task_operation(
+        self,
+        task_id: str,
+        operation: Operation,
+        *,
+        message_id: str = "",
+        message_sha256: str = "",
+        idempotency_token: str = "",
+    ) -> PreparedOperation:
+        """PrepareA2ATaskOperation. `send_message` takes all three, `cancel_task` the token, others none."""
+        wanted = {"A2ATaskId": checked_id(task_id, "a task"), "Operation": operation}
+        if operation == "send_message":
+            wanted |= {"MessageId": message_id, "MessageSha256": message_sha256}
+        if operation in ("send_message", "cancel_task"):
+            wanted |= {"IdempotencyToken": idempotency_token}
+        prepared = await self._prepared("PrepareA2ATaskOperation", wanted)
+        if prepared.task_id != task_id:
+            raise answers.invalid("PrepareA2ATaskOperation", "an operation on another task")
+        return prepared
+
+    async def bind_remote_task(self, task_id: str, remote: RemoteTask, observed_at: datetime) -> None:
+        """BindA2ARemoteTask. To bind the same ids again changes nothing."""
+        wanted = {
+            "A2ATaskId": task_id, "RemoteTaskId": remote.task_id, "ObservedAt": rfc3339(observed_at)
+        }  # fmt: skip
+        wanted |= {"RemoteContextId": remote.context_id} if remote.context_id else {}
+        await self._ask("BindA2ARemoteTask", "a2a-task-sink", wanted)
+
+    async def append(self, platform_task_id: str, events: Sequence[TaskEvent]) -> None:
+        """AppendA2ATaskEvents, once: events that are there already are not stored again."""
+        wanted = {"A2ATaskId": platform_task_id, "Events": [event.to_payload() for event in events]}
+        await self._once("AppendA2ATaskEvents", "a2a-task-sink", wanted, ())
+
+    async def resolve_credential(self, prepared: PreparedOperation) -> Credential:
+        """ResolveA2ACredential, for an external agent's call."""
+        wanted = {
+            "A2ATaskId": prepared.task_id,
+            "CredentialHandle": prepared.credential_handle,
+            "CallPermit": prepared.call_permit,
+        }
+        hidden = tuple(filter(None, (prepared.call_permit, prepared.credential_handle)))
+        data = await self._ask("ResolveA2ACredential", "credential-broker", wanted, hidden)
+        return answers.understood("ResolveA2ACredential", data, Credential.from_payload)
+
+    async def _prepared(self, action: str, wanted: Mapping[str, Any]) -> PreparedOperation:
+        data = await self._ask(action, "a2a-registry", wanted)
+        return answers.understood(action, data, PreparedOperation.from_payload)
+
+    async def _ask(
+        self, action: str, audience: Audience, wanted: Mapping[str, Any], hidden: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """The Data of an action, asked for again where that may help."""
+        pause = FIRST_PAUSE
+        for left in range(RETRIES, -1, -1):
+            try:
+                return await self._once(action, audience, wanted, hidden)
+            except A2AControlPlaneError as error:
+                passing = error.retryable and (int(error.code) >= 500 or int(error.code) == 429)
+                if not left or not passing:
+                    raise
+            await self._sleep(pause)
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(
+        self, action: str, audience: Audience, wanted: Mapping[str, Any], hidden: tuple[str, ...]
+    ) -> dict[str, Any]:
+        token = self._tokens.token(audience)
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {token}"}
+        answer = await ask(
+            self._http, action, f"{self.url}{_PATH}/{action}", wanted, headers, timeout=self._timeout
+        )
+        return answers.opened(action, answer.status, without((token, *hidden), answer.body))
