@@ -215,7 +215,7 @@ class A2AEventDispatcher:
         thing = f"delivering events of task {row.platform_task_id}"
         error = await self._send(row)
         if error is None:
-            await asyncio.shield(self._outbox.delivered(row))
+            await self._outbox.delivered(row)
             self._works(thing)
             return True
         if _is_final(error):

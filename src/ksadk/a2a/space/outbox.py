@@ -15,14 +15,26 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ksadk.a2a.space.events import TaskEvent
 from ksadk.a2a.space.ids import checked_id
-from ksadk.a2a.space.outbox_rows import OutboxError, OutboxLimits, OutboxRows, OutboxStatus, Row, Turn
+from ksadk.a2a.space.outbox_rows import (
+    SCHEMA,
+    OutboxError,
+    OutboxLimits,
+    OutboxRows,
+    OutboxStatus,
+    Row,
+    Turn,
+)
+from ksadk.a2a.stores.sqlite_file import SQLiteFile
 from ksadk.settings import Settings
 
 T = TypeVar("T")
+
+_Work = Callable[[OutboxRows], Any]
+_Asked = tuple[_Work, "asyncio.Future[Any]"]
 
 FILE_NAME = ".agentengine/a2a_event_outbox.sqlite3"
 
@@ -44,8 +56,10 @@ class SQLiteA2AEventOutbox:
     """Batches of task events in a SQLite file, 0600, which several processes may use at once.
 
     Batches of one task are delivered in the order in which they came. Giving a batch again is no change, as
-    long as it waits, is a dead letter, or is among the last 10,000 that were delivered. It is used in one
-    event loop; the file is worked on in a thread, so that the loop never waits for the disk.
+    long as it waits, is a dead letter, or is among the last 10,000 that were delivered.
+
+    It is used in one event loop, and works on the file in a thread, so that the loop never waits for the
+    disk. What is asked for while the disk works is one transaction: many tasks wait for it together.
     """
 
     def __init__(
@@ -58,13 +72,15 @@ class SQLiteA2AEventOutbox:
         self.path = Path(path)
         self._limits = limits or OutboxLimits()
         self._clock = clock
-        self._rows: OutboxRows | None = None
+        self._file: SQLiteFile | None = None
+        self._asked: list[_Asked] = []
+        self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="a2a-event-outbox")
         self._closed = False
 
     async def initialize(self) -> None:
         """Open the file, which the first call does otherwise."""
-        await self._do(lambda _: None)
+        await self._do(lambda rows: rows.status())
 
     async def enqueue(self, platform_task_id: str, events: Sequence[TaskEvent]) -> str:
         """Keep a batch of a task's events, in order, and return its id once it is on disk.
@@ -124,26 +140,63 @@ class SQLiteA2AEventOutbox:
         return await self._do(lambda rows: rows.due())
 
     async def aclose(self) -> None:
-        """Finish what was begun, and close the file; whatever is asked for later is an `OutboxError`."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-            self._thread.shutdown()
+        """Finish what was asked for, and close the file; whatever is asked for later is an `OutboxError`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._worker is not None:
+            await asyncio.wait([self._worker])
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
 
     async def _do(self, work: Callable[[OutboxRows], T]) -> T:
+        """Do it in the next transaction, and wait until that is on disk. It is done also for one who is
+        cancelled while waiting."""
         if self._closed:
             raise OutboxError(f"the outbox {self.path} has been closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._open()))
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._asked.append((work, done))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name="a2a-event-outbox")
+        return await done
 
-    def _open(self) -> OutboxRows:
-        if self._rows is None:
-            self._rows = OutboxRows(self.path, self._limits, self._clock)
-        return self._rows
+    async def _work(self) -> None:
+        while self._asked:
+            asked, self._asked = self._asked, []
+            work = [each for each, _ in asked]
+            try:
+                ended = await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, work)
+            except asyncio.CancelledError:  # the loop ends
+                for _, done in (*asked, *self._asked):
+                    done.cancel()
+                raise
+            except Exception as error:  # noqa: BLE001  # it belongs to those who wait
+                ended = [error] * len(work)
+            for result, (_, done) in zip(ended, asked, strict=True):
+                if done.done():
+                    continue
+                if isinstance(result, Exception):
+                    done.set_exception(result)
+                else:
+                    done.set_result(result)
+
+    def _transact(self, work: list[_Work]) -> list[Any]:
+        """Do all in one transaction: what each comes to, or raises. Where the file fails, all of it does."""
+        if self._file is None:
+            self._file = SQLiteFile(self.path, SCHEMA, durability="full", error=OutboxError)
+        ended: list[Any] = []
+        with self._file.transaction() as db:
+            rows = OutboxRows(db, self._limits, self._clock)
+            for each in work:
+                try:
+                    ended.append(each(rows))
+                except OutboxError as error:
+                    ended.append(error)
+        return ended
 
     def _close(self) -> None:
-        rows, self._rows = self._rows, None
-        if rows is not None:
-            rows.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def _canonical(events: Sequence[TaskEvent]) -> str:

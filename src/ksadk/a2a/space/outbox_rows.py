@@ -1,4 +1,4 @@
-"""The tables of the event outbox, and the transactions on them: what each of them leaves holds by itself.
+"""The tables of the event outbox, and what is done with them.
 
 A task has a row among the turns just as long as batches of it wait; triggers see to that. Whoever sends a
 task's batches has the task's turn, for so long as the row says: nobody else sends any of them meanwhile, and
@@ -11,10 +11,8 @@ import secrets
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ksadk.a2a.stores.base import StoreError
-from ksadk.a2a.stores.sqlite_file import SQLiteFile
 
 PULLED_BATCHES, PULLED_BYTES = 100, 8 * 1024 * 1024
 """What one pull takes at most; a batch that is larger by itself is pulled alone."""
@@ -40,7 +38,7 @@ _TOTALS = "a2a_task_event_totals"
 _BATCH = """batch_id TEXT NOT NULL UNIQUE, platform_task_id TEXT NOT NULL, events_json TEXT NOT NULL,
     created_at REAL NOT NULL, attempt_count INTEGER NOT NULL DEFAULT 0, last_error TEXT NOT NULL DEFAULT ''"""
 _SIZE = "length(CAST({row}.events_json AS BLOB))"
-_SCHEMA = f"""
+SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS {_OUTBOX} (sequence INTEGER PRIMARY KEY AUTOINCREMENT, {_BATCH}) STRICT;
 CREATE INDEX IF NOT EXISTS {_OUTBOX}_by_task ON {_OUTBOX} (platform_task_id, sequence);
 CREATE TABLE IF NOT EXISTS {_LETTERS} (sequence INTEGER PRIMARY KEY, {_BATCH}) STRICT;
@@ -118,114 +116,102 @@ class Turn:
 
 
 class OutboxRows:
-    """The open file. Each call is one transaction, and raises `OutboxError` where it cannot be done."""
+    """What can be done with the tables, in the transaction of `db`. What raises has changed nothing."""
 
-    def __init__(self, path: Path, limits: OutboxLimits, clock: Callable[[], float]) -> None:
-        self._file = SQLiteFile(path, _SCHEMA, durability="full", error=OutboxError)
+    def __init__(self, db: sqlite3.Connection, limits: OutboxLimits, clock: Callable[[], float]) -> None:
+        self._db = db
         self._limits = limits
         self._clock = clock
 
     def add(self, batch_id: str, task_id: str, events_json: str) -> None:
         """Keep a batch behind those of its task; one that is known stays where it is, or delivered."""
-        with self._file.transaction() as db:
-            if _known(db, batch_id):
-                return
-            batches, size = db.execute(f"SELECT batches, bytes FROM {_TOTALS}").fetchone()
-            if batches >= self._limits.batches or size + len(events_json.encode()) > self._limits.bytes:
-                raise OutboxError(
-                    f"{batches} batches of task events ({size} bytes) wait, and no more are kept",
-                    code="event_outbox_full",
-                    hint="See why the control plane does not take them; they are kept until it does.",
-                )
-            db.execute(
-                f"INSERT INTO {_OUTBOX} (batch_id, platform_task_id, events_json, created_at) "
-                "VALUES (?, ?, ?, ?)",
-                (batch_id, task_id, events_json, self._clock()),
+        if _known(self._db, batch_id):
+            return
+        batches, size = self._db.execute(f"SELECT batches, bytes FROM {_TOTALS}").fetchone()
+        if batches >= self._limits.batches or size + len(events_json.encode()) > self._limits.bytes:
+            raise OutboxError(
+                f"{batches} batches of task events ({size} bytes) wait, and no more are kept",
+                code="event_outbox_full",
+                hint="See why the control plane does not take them; they are kept until it does.",
             )
+        self._db.execute(
+            f"INSERT INTO {_OUTBOX} (batch_id, platform_task_id, events_json, created_at) "
+            "VALUES (?, ?, ?, ?)",
+            (batch_id, task_id, events_json, self._clock()),
+        )
 
     def pull(self, tasks: int, lease_seconds: float) -> list[Turn]:
         """Take the turns of up to so many tasks, those that have waited longest, and their first batches."""
         now, holder = self._clock(), secrets.token_hex(16)
         turns: list[Turn] = []
         room = _Room()
-        with self._file.transaction() as db:
-            due = db.execute(
-                f"SELECT platform_task_id FROM {_TURNS} WHERE not_before <= ? OR not_before > ? "
-                "ORDER BY not_before, rowid LIMIT ?",
-                (now, now + FARTHEST_TURN, tasks),
-            ).fetchall()
-            for (task_id,) in due:
-                rows = room.take(db, task_id)
-                if not rows:
-                    break
-                turns.append(Turn(task_id, holder, now + lease_seconds, rows))
-                db.execute(
-                    f"UPDATE {_TURNS} SET holder = ?, not_before = ? WHERE platform_task_id = ?",
-                    (holder, now + lease_seconds, task_id),
-                )
+        due = self._db.execute(
+            f"SELECT platform_task_id FROM {_TURNS} WHERE not_before <= ? OR not_before > ? "
+            "ORDER BY not_before, rowid LIMIT ?",
+            (now, now + FARTHEST_TURN, tasks),
+        ).fetchall()
+        for (task_id,) in due:
+            rows = room.take(self._db, task_id)
+            if not rows:
+                break
+            turns.append(Turn(task_id, holder, now + lease_seconds, rows))
+            self._db.execute(
+                f"UPDATE {_TURNS} SET holder = ?, not_before = ? WHERE platform_task_id = ?",
+                (holder, now + lease_seconds, task_id),
+            )
         return turns
 
     def delivered(self, row: Row) -> None:
         """Forget a batch that was taken, whoever has the turn by now, but for its id."""
-        with self._file.transaction() as db:
-            if _remove(db, row):
-                db.execute(f"INSERT INTO {_DELIVERED} (batch_id) VALUES (?)", (row.batch_id,))
-                db.execute(
-                    f"DELETE FROM {_DELIVERED} WHERE number <= (SELECT max(number) FROM {_DELIVERED}) - ?",
-                    (REMEMBERED,),
-                )
+        if _remove(self._db, row):
+            self._db.execute(f"INSERT INTO {_DELIVERED} (batch_id) VALUES (?)", (row.batch_id,))
+            self._db.execute(
+                f"DELETE FROM {_DELIVERED} WHERE number <= (SELECT max(number) FROM {_DELIVERED}) - ?",
+                (REMEMBERED,),
+            )
 
     def failed(self, turn: Turn, row: Row, error: str, not_before: float) -> None:
         """Count an attempt that failed, and let the task wait; nothing where the turn was over already."""
-        with self._file.transaction() as db:
-            if _ends(db, turn, not_before):
-                db.execute(
-                    f"UPDATE {_OUTBOX} SET attempt_count = attempt_count + 1, last_error = ? "
-                    "WHERE sequence = ?",
-                    (error[:LONGEST_ERROR], row.sequence),
-                )
+        if _ends(self._db, turn, not_before):
+            self._db.execute(
+                f"UPDATE {_OUTBOX} SET attempt_count = attempt_count + 1, last_error = ? WHERE sequence = ?",
+                (error[:LONGEST_ERROR], row.sequence),
+            )
 
     def bury(self, turn: Turn, row: Row, error: str) -> list[str] | None:
         """Put a batch that will never be taken among the dead letters; the ids of the older ones that are
         dropped for it. None where the turn was over already, and nothing is done."""
-        with self._file.transaction() as db:
-            if not _holds(db, turn) or not _remove(db, row):
-                return None
-            db.execute(
-                f"INSERT INTO {_LETTERS} ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (row.sequence, row.batch_id, row.platform_task_id, row.events_json, row.created_at,
-                 row.attempt_count + 1, error[:LONGEST_ERROR]),
-            )  # fmt: skip
-            return _drop_dead_letters(db)
+        if not _holds(self._db, turn) or not _remove(self._db, row):
+            return None
+        self._db.execute(
+            f"INSERT INTO {_LETTERS} ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (row.sequence, row.batch_id, row.platform_task_id, row.events_json, row.created_at,
+             row.attempt_count + 1, error[:LONGEST_ERROR]),
+        )  # fmt: skip
+        return _drop_dead_letters(self._db)
 
     def give_back(self, turn: Turn) -> None:
         """End a turn, if it is not over: the task's next batches are anybody's now."""
-        with self._file.transaction() as db:
-            _ends(db, turn, self._clock())
+        _ends(self._db, turn, self._clock())
 
     def expedite(self) -> None:
         """Let no task wait that failed before."""
-        with self._file.transaction() as db:
-            db.execute(f"UPDATE {_TURNS} SET not_before = 0 WHERE holder = ''")
+        self._db.execute(f"UPDATE {_TURNS} SET not_before = 0 WHERE holder = ''")
 
     def due(self) -> float | None:
         """When the next turn can be taken, which may be over; None where nothing waits."""
-        (first,) = self._file.rows(f"SELECT min(not_before) FROM {_TURNS}")[0]
+        (first,) = self._db.execute(f"SELECT min(not_before) FROM {_TURNS}").fetchone()
         return None if first is None else float(first)
 
     def status(self) -> OutboxStatus:
         """How much is kept."""
         query = f"SELECT batches, bytes, (SELECT count(*) FROM {_LETTERS}) "
-        return OutboxStatus(*self._file.rows(query + f"FROM {_TOTALS}")[0])
+        return OutboxStatus(*self._db.execute(query + f"FROM {_TOTALS}").fetchone())
 
     def dead_letters(self) -> list[Row]:
         """The dead letters, the oldest first."""
         query = f"SELECT {_ROW} FROM {_LETTERS} ORDER BY sequence"
-        return [Row(*row) for row in self._file.rows(query)]
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        return [Row(*row) for row in self._db.execute(query)]
 
 
 class _Room:
