@@ -144,6 +144,8 @@ SHOWS: dict[str, tuple[str, ...]] = {
         "KSADK_LOCAL_SKILLS_DIR=skills tools call preview_skill skill_name=demo",
     ),
     "tools call list_skill_spaces": ("KSADK_LOCAL_SKILLS_DIR=skills tools call list_skill_spaces",),
+    "skills lint": ("skills lint skills/demo", "skills lint --publish --fix skills/demo"),
+    "skills compat": ("skills compat skills/demo",),
     "skills pack": ("skills pack skills/demo",),
     "skills lock": ("KSADK_LOCAL_SKILLS_DIR=skills skills lock", "KSADK_LOCAL_SKILLS_DIR=absent skills lock"),
     "approvals list": ("approvals list",),

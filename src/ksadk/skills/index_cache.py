@@ -84,7 +84,7 @@ class Index:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123  # a descriptor
-                json.dump(document, stream, separators=(",", ":"))
+                stream.write(json.dumps(document, separators=(",", ":")))
             new.replace(self._path)
         except OSError:
             with suppress(OSError):
