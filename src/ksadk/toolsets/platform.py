@@ -7,8 +7,6 @@ from typing import Any
 from ksadk.runtime_context import get_current_workspace_root
 from ksadk.sessions import project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
-from ksadk.skills.local import sources
-from ksadk.skills.runtime.modes import skills_mode
 from ksadk.tools.registry import builtin
 from ksadk.toolsets import sandbox, selection, skill_runtime
 from ksadk.toolsets.skill_finding import skill_space_ids
@@ -28,6 +26,9 @@ def component_status() -> dict[str, Any]:
 
     Nothing is started or contacted.
     """
+    from ksadk.skills.local import sources
+    from ksadk.skills.runtime.modes import skills_mode
+
     settings = Settings.from_env()
     project = project_dir(settings)
     places = sources(settings, project=project, project_trusted=project_trusted())
