@@ -142,6 +142,13 @@ def test_no_list_lets_a_key_of_ours_through(
     assert "sk-1234567890" not in str(raised.value)
 
 
+def test_a_caller_passes_no_key_of_ours_either(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSADK_SKILL_SERVICE_TOKEN", "tok-1234567890")
+    assert run('echo "$STYLE"', env={"STYLE": "short"}).stdout == "short\n"
+    with pytest.raises(SkillRuntimeError, match="KSADK_SKILL_SERVICE_TOKEN"):
+        run("env", env={"AUTHORIZATION": "Bearer tok-1234567890"})
+
+
 def test_a_second_run_has_nothing_of_the_first(run: Run) -> None:
     first = run(
         'echo 1 > "$KSADK_SKILL_OUTPUT_DIR/first"; echo x > left; echo 1 > "$KSADK_SKILL_ROOT_DIR/made"'

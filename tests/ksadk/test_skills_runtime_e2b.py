@@ -92,6 +92,17 @@ def test_the_sandbox_is_ended_at_ctrl_c(run: Run, e2b: E2BServer) -> None:
     assert e2b.sandboxes == {}
 
 
+def test_a_sandbox_that_cannot_be_ended_is_told_and_the_result_is_kept(run: Run, e2b: E2BServer) -> None:
+    def fail_from_now_on(step: str) -> None:
+        if step.startswith("running"):
+            e2b.fault = (500, "out of order")
+
+    result = run('echo a > "$KSADK_SKILL_OUTPUT_DIR/a"', on_step=fail_from_now_on)
+    assert result.ok, result
+    assert [Path(file).name for file in result.output_files] == ["a"]
+    assert result.runtime_id in result.warnings[0] and "may still run" in result.warnings[0]
+
+
 def test_an_error_of_the_service_is_said_without_the_key(run: Run, e2b: E2BServer) -> None:
     e2b.fault = (500, f"{KEY} is not welcome")
     with pytest.raises(KsadkError) as raised:

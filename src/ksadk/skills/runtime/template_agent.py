@@ -18,7 +18,7 @@ from ksadk.skills.runtime.artifacts import announced, collect
 from ksadk.skills.runtime.base import TIMEOUT_ERROR, Sandbox, SkillOutcome, SkillRuntimeResult, Status
 from ksadk.skills.runtime.environment import skill_environment
 from ksadk.skills.runtime.run_directories import RunDirectory, run_directory
-from ksadk.skills.runtime.workflow import Workflow, WorkflowRuntime, check_prompt
+from ksadk.skills.runtime.workflow import Workflow, WorkflowRuntime, check_prompt, ended
 
 if TYPE_CHECKING:
     from ksadk.skills.loader import LocalSkill
@@ -44,7 +44,8 @@ class TemplateAgentRuntime(WorkflowRuntime):
     def run(self, work: Workflow) -> SkillRuntimeResult:
         """See `WorkflowRuntime.run`."""
         check_prompt(work.prompt)
-        env = {**skill_environment(self._settings), **work.env}
+        env = skill_environment(self._settings, work.env)
+        warnings = list(work.warnings)
         account = get_current_account_id()
         began = time.monotonic()
         with run_directory(self._settings, account=account, session=work.session_id) as run:
@@ -62,12 +63,12 @@ class TemplateAgentRuntime(WorkflowRuntime):
                     error_message=masker(self._settings.given())(error.message),
                 )  # fmt: skip
             finally:
-                sandbox.kill()
+                warnings += ended(sandbox)
             return replace(
                 result,
                 runtime_id=sandbox.sandbox_id,
                 duration_ms=round((time.monotonic() - began) * 1000),
-                warnings=tuple(work.warnings),
+                warnings=tuple(warnings),
             )
 
     def _in_sandbox(

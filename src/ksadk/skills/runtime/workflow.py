@@ -189,6 +189,15 @@ def check_prompt(prompt: str) -> None:
         )
 
 
+def ended(sandbox: Sandbox) -> list[str]:
+    """End a sandbox; returns what is to be said where that cannot be done."""
+    try:
+        sandbox.kill()
+    except KsadkError as error:
+        return [f"the sandbox {sandbox.sandbox_id} may still run: {error.message}"]
+    return []
+
+
 class _Running:
     """One run, and what has come of it so far."""
 
@@ -207,13 +216,14 @@ class _Running:
         self._hint: str | None = None
         self._runtime_id = ""
         self._left_out = Artifacts()
+        self._warnings = list(work.warnings)
 
     def scripts(self) -> None:
         """Run the skills that have an entry point, one after the other, up to the first that fails."""
         scripted = [skill for skill in self._work.skills if skill.entry_point]
         if not scripted:
             return
-        env = {**skill_environment(self._settings), **self._work.env}
+        env = skill_environment(self._settings, self._work.env)
         with self._sandbox() as sandbox:
             for skill in scripted:
                 self._work.on_step(f"running {skill.name}")
@@ -238,7 +248,7 @@ class _Running:
                 transfer.send(sandbox, self._run.path, self._inside(self._run.path))
             yield sandbox
         finally:
-            sandbox.kill()
+            self._warnings += ended(sandbox)
 
     def _script(self, sandbox: Sandbox, skill: LocalSkill, env: Mapping[str, str]) -> None:
         place = self._run.add_skill(skill.name, skill.root_dir)
@@ -279,7 +289,10 @@ class _Running:
             self._outcomes |= {skill.name: _outcome(skill, "skipped", _NO_SCRIPT) for skill in rest}
             return
         placed = [(skill, self._run.add_skill(skill.name, skill.root_dir)) for skill in rest]
-        followed = follow(self._work, placed, self._run, self._deadline)
+        try:
+            followed = follow(self._work, placed, self._run, self._deadline)
+        except KsadkError as error:
+            followed = Followed("", error.code, error.message, error.hint)
         self._stdout.append(followed.text)
         for skill in rest:
             if followed.error_type:
@@ -311,7 +324,7 @@ class _Running:
             skills=tuple(outcomes),
             output_dir=str(self._run.output) if found.files else "",
             left_out=(*self._left_out.left_out, *found.left_out),
-            warnings=tuple(self._work.warnings),
+            warnings=tuple(self._warnings),
         )
 
     def _fail(self, skill: LocalSkill, code: str, message: str, hint: str | None) -> None:
