@@ -154,6 +154,7 @@ def test_skills_are_named_by_the_caller_else_by_the_setting_else_the_best_is_cho
     assert chosen(skill_names=None) == "demo: named by KSADK_SELECTED_SKILL_NAMES"
 
 
+E2B = {"KSADK_SKILL_RUNTIME_BACKEND": "e2b"}
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "an empty prompt": ({"workflow_prompt": "  "}, {}, "workflow_prompt_required"),
     "a name that is not there": ({"skill_names": "demmo"}, {}, "skill_not_found"),
@@ -161,6 +162,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "no script and no model": ({"skill_names": "advice"}, {}, "skill_has_no_entry_point"),
     "no runtime": ({}, {"KSADK_SKILL_RUNTIME_BACKEND": "off"}, "skill_runtime_disabled"),
     "an unknown runtime": ({}, {"KSADK_SKILL_RUNTIME_BACKEND": "docker"}, "skill_runtime_disabled"),
+    "no key of E2B": ({}, E2B | {"KSADK_SANDBOX_TEMPLATE_ID": "t"}, "sandbox_unauthenticated"),
+    "no template of E2B": ({}, E2B, "SandboxError"),
     "a key on the list": ({}, {"KSADK_SKILL_ENV_ALLOWLIST": "E2B_API_KEY"}, "environment_refused"),
 }  # fmt: skip
 

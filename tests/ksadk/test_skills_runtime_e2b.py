@@ -188,7 +188,7 @@ class WithAgent:
         self._real = E2BSandboxes(settings)
         self._agent = agent
         self.name, self.isolated, self.shared = "e2b", True, False
-        self.inside, self.words = self._real.inside, self._real.words
+        self.check, self.inside, self.words = self._real.check, self._real.inside, self._real.words
 
     def start(self, directory: Path, *, session_id: str, seconds: float) -> Sandbox:
         sandbox = self._real.start(directory, session_id=session_id, seconds=seconds)

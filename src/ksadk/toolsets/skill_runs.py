@@ -123,6 +123,7 @@ def _ready(prompt: str, names: list[str] | str | None) -> Ready:
     runtime = workflow_runtime()
     if runtime is None:
         raise disabled()
+    runtime.sandboxes.check()
     chosen = choose_skills(prompt, normalize_skill_names(names))
     missing = nothing_to_run(chosen.skills, follows=runtime.follows)
     if missing is not None:

@@ -10,6 +10,7 @@ from ksadk.settings import Settings, read_backend
 from ksadk.toolsets.skill_choice import choose_skills
 
 if TYPE_CHECKING:
+    from ksadk.sandbox import E2BSandboxBackend
     from ksadk.skills.runtime.base import Sandbox, Sandboxes, SkillRuntimeBackend
     from ksadk.skills.runtime.workflow import Follow, WorkflowRuntime
 
@@ -105,6 +106,9 @@ class LocalSandboxes:
     isolated: bool = False
     shared: bool = True
 
+    def check(self) -> None:
+        """Nothing is needed."""
+
     def start(self, directory: Path, *, session_id: str, seconds: float) -> Sandbox:  # noqa: ARG002
         """A sandbox that is known as `local:<session>`."""
         from ksadk.sandbox import LocalProcessSandboxBackend
@@ -129,6 +133,12 @@ class BubblewrapSandboxes:
     name: str = "bubblewrap"
     isolated: bool = True
     shared: bool = True
+
+    def check(self) -> None:
+        """Raises `SandboxError`, with what to do, where bubblewrap does not work here."""
+        from ksadk.sandbox.probe import probe
+
+        probe().bubblewrap()
 
     def start(self, directory: Path, *, session_id: str, seconds: float) -> Sandbox:  # noqa: ARG002
         """A sandbox whose workspace is the run's directory."""
@@ -158,15 +168,24 @@ class E2BSandboxes:
         self._settings = settings
         self._sandbox_cls = sandbox_cls
 
+    def check(self) -> None:
+        """Raises `SandboxError` where there is no template, no key or no SDK."""
+        from ksadk.sandbox.e2b_service import Service
+
+        self._backend(0)
+        Service.of(self._sandbox_cls, self._settings)
+
     def start(self, directory: Path, *, session_id: str, seconds: float) -> Sandbox:  # noqa: ARG002
         """A new sandbox of the template for skills, else of that for commands."""
+        return self._backend(seconds).create_session(session_id=session_id)
+
+    def _backend(self, seconds: float) -> E2BSandboxBackend:
         from ksadk.sandbox import E2BSandboxBackend, sandbox_spec_from_env
 
         spec = sandbox_spec_from_env(self._settings)
         lifetime = max(spec.timeout, int(seconds) + _LATE_SECONDS)
         spec = replace(spec, template_id=runtime_template(self._settings), timeout=lifetime)
-        backend = E2BSandboxBackend(spec, self._sandbox_cls, settings=self._settings)
-        return backend.create_session(session_id=session_id)
+        return E2BSandboxBackend(spec, self._sandbox_cls, settings=self._settings)
 
     def inside(self, directory: Path) -> str:  # noqa: ARG002
         """The workspace."""

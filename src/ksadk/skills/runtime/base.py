@@ -162,6 +162,9 @@ class Sandboxes(Protocol):
     @property
     def shared(self) -> bool: ...
 
+    def check(self) -> None:
+        """Raise what keeps any from being started, as far as that is known here."""
+
     def start(self, directory: Path, *, session_id: str, seconds: float) -> Sandbox:
         """A sandbox for a run's directory, to live for `seconds` at least."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from ksadk.settings import Settings
 
@@ -19,9 +19,8 @@ def skills_mode(settings: Settings, project: Path) -> SkillsMode:
     of E2B (`sandbox`); a directory with skills (`local`): `KSADK_LOCAL_SKILLS_DIR`, the cache of packages,
     `skills/` of the project. Else `off`.
     """
-    mode = settings.skills_mode
-    if mode in ("sandbox", "local", "off"):
-        return "sandbox" if mode == "sandbox" else "local" if mode == "local" else "off"
+    if settings.skills_mode != "auto":
+        return cast(SkillsMode, settings.skills_mode)
     for backend in (settings.skill_runtime_backend, settings.sandbox_backend):
         if backend:
             return "off" if backend in _OFF else "sandbox"
