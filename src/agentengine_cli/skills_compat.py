@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +11,7 @@ from agentengine_cli import output
 from agentengine_cli.base import Command, new_group
 
 if TYPE_CHECKING:
-    from ksadk.skills.compat import Verdict
-    from ksadk.skills.errors import SkillError
-    from ksadk.skills.loader import LocalSkill
+    from ksadk.skills.compat import Compared
 
 app = new_group("Try skills in other hosts.")
 
@@ -36,33 +33,32 @@ def compat(
       agentengine skills compat my-skill
     """
     from ksadk.skills.compat import compare
-    from ksadk.skills.lint import skills_at
 
-    compared = [(directory, *compare(directory)) for directory in skills_at(path)]
-    skills = [_as_json(directory, ours, verdicts) for directory, ours, verdicts in compared]
+    skills = list(map(_as_json, compare(path)))
     ok = all(skill["agreed"] for skill in skills)
     output.show({"ok": ok, "skills": skills}, lambda _: _as_text(skills))
     if not ok:
         raise typer.Exit(output.exit_status("failed"))
 
 
-def _as_json(
-    directory: Path, ours: "LocalSkill | SkillError", verdicts: "Sequence[Verdict]"
-) -> dict[str, Any]:
-    own: dict[str, Any] = {"loads": not isinstance(ours, Exception)}
+def _as_json(compared: "Compared") -> dict[str, Any]:
+    ours = compared.ours
     if isinstance(ours, Exception):
-        own["problems"] = [f"{f['line']}:{f['column']}: {f['message']}" for f in ours.details["findings"]]
+        found = ours.details.get("findings", ())
+        problems = [f"{f['line']}:{f['column']}: {f['message']}" for f in found] or [ours.message]
+        own: dict[str, Any] = {"loads": False, "problems": problems}
     else:
-        own |= {"name": ours.name, "description": ours.description}
-        own["problems"] = [str(finding) for finding in ours.findings]
+        own = {
+            "loads": True, "name": ours.name, "description": ours.description,
+            "problems": list(map(str, ours.findings)),
+        }  # fmt: skip
     hosts = [
         {"host": verdict.host, "installed": False}
         if verdict.version is None
         else {**vars(verdict), "installed": True, "agrees": verdict.agrees}
-        for verdict in verdicts
+        for verdict in compared.verdicts
     ]
-    agreed = own["loads"] and all(verdict.agrees for verdict in verdicts)
-    return {"path": str(directory), "agreed": agreed, "ours": own, "hosts": hosts}
+    return {"path": str(compared.directory), "agreed": compared.agreed, "ours": own, "hosts": hosts}
 
 
 def _as_text(skills: list[dict[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ksadk.skills import compat, compat_hosts
-from ksadk.skills.compat import Verdict, compare, hosts
+from ksadk.skills.compat import Compared, Verdict, compare, hosts
 from ksadk.skills.errors import SkillError
 from ksadk.skills.loader import LocalSkill
 
@@ -29,9 +29,14 @@ def write(directory: Path, text: str) -> Path:
     return directory
 
 
+def of(skill: Path) -> Compared:
+    (compared,) = compare(skill)
+    return compared
+
+
 def told(skill: Path) -> dict[str, tuple[bool, tuple[str, ...]]]:
     """By host that is installed: whether it loads the skill, and in what it differs."""
-    return {found.host: (found.loads, found.differs) for found in compare(skill)[1] if found.version}
+    return {found.host: (found.loads, found.differs) for found in of(skill).verdicts if found.version}
 
 
 def expected(**hosts_: tuple[bool, tuple[str, ...]]) -> dict[str, tuple[bool, tuple[str, ...]]]:
@@ -51,9 +56,7 @@ def test_the_hosts_are_those_that_the_extra_and_the_frameworks_install() -> None
 def test_a_plain_skill_is_taken_by_every_host(tmp_path: Path) -> None:
     text = "---\nname: demo\ndescription: Does it.\nallowed-tools: Read Bash(git:*)\n---\n\nDo it.\n"
     skill = write(tmp_path / "demo", text)
-    ours, verdicts = compare(skill)
-    assert isinstance(ours, LocalSkill)
-    assert all(verdict.agrees for verdict in verdicts)
+    assert of(skill).agreed
     assert told(skill) == expected(ref=AGREED, adk=AGREED, deep=AGREED)
 
 
@@ -67,23 +70,28 @@ def test_a_skill_that_two_hosts_cut_short_is_told(tmp_path: Path) -> None:
 
 def test_a_skill_that_other_hosts_do_not_take_is_told_with_their_words(tmp_path: Path) -> None:
     skill = write(tmp_path / "demo", "\ufeff---\nname: demo\ndescription: Does it.\n---\nDo it.\n")
-    ours, verdicts = compare(skill)
-    assert isinstance(ours, LocalSkill)
-    assert told(skill) == expected(ref=NOT_TAKEN, adk=NOT_TAKEN, deep=NOT_TAKEN)
-    assert all(verdict.problems for verdict in verdicts if verdict.version)
+    compared = of(skill)
+    assert isinstance(compared.ours, LocalSkill)
+    verdicts = {found.host: (found.loads, found.differs) for found in compared.verdicts if found.version}
+    assert verdicts == expected(ref=NOT_TAKEN, adk=NOT_TAKEN, deep=NOT_TAKEN)
+    assert all(verdict.problems for verdict in compared.verdicts if verdict.version)
 
 
 def test_a_skill_that_nobody_takes_is_told_too(tmp_path: Path) -> None:
-    ours, verdicts = compare(write(tmp_path / "demo", "# Nothing\n"))
-    assert isinstance(ours, SkillError)
-    assert not any(verdict.loads for verdict in verdicts)
+    compared = of(write(tmp_path / "demo", "# Nothing\n"))
+    assert isinstance(compared.ours, SkillError)
+    assert not any(verdict.loads for verdict in compared.verdicts)
 
 
-def test_no_host_is_sent_to_what_blocks(tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    os.mkfifo(tmp_path / "demo/SKILL.md")
-    with pytest.raises(SkillError, match="no regular file"):
-        compare(tmp_path / "demo")
+def test_no_host_is_sent_to_what_blocks_or_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "skills/fifo").mkdir(parents=True)
+    os.mkfifo(tmp_path / "skills/fifo/SKILL.md")
+    linked = write(tmp_path / "linked", "---\nname: linked\ndescription: Does it.\n---\n")
+    (tmp_path / "skills/link").symlink_to(linked)
+    compared = {found.directory.name: found for found in compare(tmp_path / "skills")}
+    assert "no regular file" in str(compared["fifo"].ours)
+    assert "it is a link" in str(compared["link"].ours)
+    assert not any(found.verdicts or found.agreed for found in compared.values())
 
 
 STRANGE = '''
@@ -109,7 +117,7 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def only(host: str, skill: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
     monkeypatch.setattr(compat_hosts, "HOSTS", {host: None})
-    ((verdict),) = compare(skill)[1]
+    (verdict,) = of(skill).verdicts
     return verdict
 
 
@@ -129,4 +137,4 @@ def test_a_host_is_given_no_secret(strange: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_host_that_is_not_installed_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skill = write(tmp_path / "demo", "---\nname: demo\ndescription: Does it.\n---\n")
     monkeypatch.setattr(compat_hosts, "HOSTS", {"no-such-host-of-skills": None})
-    assert compare(skill)[1] == (Verdict("no-such-host-of-skills"),)
+    assert of(skill).verdicts == (Verdict("no-such-host-of-skills"),)

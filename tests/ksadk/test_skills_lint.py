@@ -105,6 +105,14 @@ def test_a_file_with_several_names_is_let_be(skill: Path) -> None:
         lint(skill, fix=True)
 
 
+def test_nothing_behind_a_link_is_repaired(skill: Path) -> None:
+    (skill / "SKILL.md").write_bytes(BROKEN)
+    (skill.parent / "skills").mkdir()
+    (skill.parent / "skills/demo").symlink_to(skill)
+    assert told(only(skill.parent / "skills", fix=True)) == ["1:1 error unreadable"]
+    assert (skill / "SKILL.md").read_bytes() == BROKEN
+
+
 def test_every_skill_is_looked_at_also_those_that_cannot_be_read(skill: Path) -> None:
     for name in ("fifo", "lower", "no-utf8"):
         (skill.parent / name).mkdir()
@@ -113,7 +121,7 @@ def test_every_skill_is_looked_at_also_those_that_cannot_be_read(skill: Path) ->
     (skill.parent / "no-utf8/SKILL.md").write_bytes(b"---\nname: \xff")
     linted = {found.path.parent.name: told(found) for found in lint(skill.parent)}
     assert linted == {
-        "demo": [], "fifo": ["1:1 error unreadable"], "lower": ["1:1 error no_skill_md"],
+        "demo": [], "fifo": ["1:1 error unreadable"], "lower": ["1:1 error unreadable"],
         "no-utf8": ["2:7 error not_utf8"],
     }  # fmt: skip
 

@@ -351,9 +351,10 @@ NEARLY = (
 """Frontmatter whose author meant a restriction that cannot be read for sure."""
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028"], ids=["LF", "CRLF", "CR", "LS"])
 @pytest.mark.parametrize("line", NEARLY)
-def test_a_restriction_that_was_meant_is_never_lost(line: str) -> None:
-    document = parsed(HEAD + line)
+def test_a_restriction_that_was_meant_is_never_lost(line: str, end: str) -> None:
+    document = parsed(HEAD + line[:-1].replace("\n", end) + "\n")
     allowed = document.fields.allowed_tools
     assert document.refusal is not None or (allowed is not None and not allowed.grants)
 

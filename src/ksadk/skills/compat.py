@@ -13,7 +13,9 @@ from typing import Any
 
 from ksadk.skills import compat_hosts
 from ksadk.skills.errors import SkillError
+from ksadk.skills.lint import skills_at
 from ksadk.skills.loader import LocalSkill, load_local_skill
+from ksadk.skills.local import Place
 
 SECONDS = 120
 """How long a host may take; on a busy machine some are imported for ten seconds."""
@@ -49,17 +51,41 @@ def hosts() -> tuple[str, ...]:
     return tuple(compat_hosts.HOSTS)
 
 
-def compare(directory: Path) -> tuple[LocalSkill | SkillError, tuple[Verdict, ...]]:
-    """How we load a skill, or why not, and what each host makes of it. Raises `FileNotFoundError`."""
-    directory = Path(os.path.abspath(directory))  # noqa: PTH100  # links stay
+@dataclass(frozen=True)
+class Compared:
+    """How we load the skill in a directory, or why not, and what each host makes of it."""
+
+    directory: Path
+    ours: LocalSkill | SkillError
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def agreed(self) -> bool:
+        """Whether we load it, and every host that is installed takes it as we do."""
+        return isinstance(self.ours, LocalSkill) and all(verdict.agrees for verdict in self.verdicts)
+
+
+def compare(path: Path) -> list[Compared]:
+    """Of a skill (its directory or its SKILL.md), or of every skill below a directory.
+
+    No host is sent to what is no regular file, or behind a link. Raises `SkillError` where there is no skill.
+    """
+    return [_compared(place) for place in skills_at(path)]
+
+
+def _compared(place: Place) -> Compared:
+    directory = Path(place.directory)
+    if place.problem:
+        return Compared(directory, SkillError(place.problem))
     ours: LocalSkill | SkillError
     try:
         ours = load_local_skill(directory)
     except SkillError as error:
-        if "findings" not in error.details:  # no host is sent to a FIFO, or through a link
-            raise
+        if "findings" not in error.details:
+            return Compared(directory, error)
         ours = error
-    return ours, tuple(_verdict(host, directory, ours) for host in hosts())
+    absolute = Path(os.path.abspath(directory))  # noqa: PTH100  # links stay
+    return Compared(directory, ours, tuple(_verdict(host, absolute, ours) for host in hosts()))
 
 
 def _verdict(host: str, directory: Path, ours: LocalSkill | SkillError) -> Verdict:

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+SKILL_MD = "SKILL.md"
+
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 

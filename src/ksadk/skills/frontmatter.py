@@ -23,7 +23,10 @@ MAX_COMPATIBILITY_CHARS = 500
 _PORTABLE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _UNUSABLE_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\.\.?\Z|.{257}", re.DOTALL)
 _COMMENT = re.compile(r"[ \t]+#")
-_PERMISSION_LINE = re.compile(r"^[^#\r\n]*?allowed[-_ ]?tools['\"]?\s*:", re.IGNORECASE | re.MULTILINE)
+_ENDS = "\r\n\x85\u2028\u2029"  # where lines of YAML end
+_PERMISSION_LINE = re.compile(
+    rf"(?<![^{_ENDS}])[ \t]*+(?!#)[^{_ENDS}]*?allowed[-_ ]?tools['\"]?\s*:", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

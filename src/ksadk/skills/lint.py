@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ksadk.errors import KsadkError
 from ksadk.skills.errors import SkillError
-from ksadk.skills.findings import Finding, Findings
-from ksadk.skills.loader import SKILL_MD, load_local_skill, read_skill_md
-from ksadk.skills.local import walk
+from ksadk.skills.findings import SKILL_MD, Finding, Findings
+from ksadk.skills.loader import load_local_skill, read_skill_md
+from ksadk.skills.local import Place, walk
 from ksadk.skills.parsing import parse_skill_md
 from ksadk.skills.publishing import contract_of, flaws
 from ksadk.skills.repairs import apply
@@ -44,32 +44,33 @@ def lint(path: Path, *, fix: bool = False, publish: bool = False) -> list[Linted
     publish: hold each against what a public skill has to state. Raises `SkillError` where there is no skill,
     and `KsadkError` where a repair cannot be written.
     """
-    return [_lint(directory, fix, publish) for directory in skills_at(path)]
+    return [_lint(place, fix, publish) for place in skills_at(path)]
 
 
-def skills_at(path: Path) -> list[Path]:
-    """The directories of the skills that a path names. Raises `SkillError` where it names none."""
+def skills_at(path: Path) -> list[Place]:
+    """The skills that a path names, also those that are not looked at. Raises `SkillError` where there is
+    none."""
     if path.name == SKILL_MD and not path.is_dir():
         path = Path(os.path.abspath(path)).parent  # noqa: PTH100  # links stay
     warnings: list[str] = []
-    found = [Path(place.directory) for place in walk(path, warnings)]
+    found = list(walk(path, warnings))
     if not found:
         raise SkillError(
             warnings[0] if warnings else f"{path} holds no {SKILL_MD}",
             hint="Name a skill, or a directory of them.",
         )
-    return list(dict.fromkeys(found))
+    return found
 
 
-def _lint(directory: Path, fix: bool, publish: bool) -> Linted:
+def _lint(place: Place, fix: bool, publish: bool) -> Linted:
+    directory = Path(place.directory)
     path = directory / SKILL_MD
+    if place.problem:
+        return Linted(path, (Finding("error", "unreadable", place.problem, refuses=True),))
     try:
         data = read_skill_md(directory)
     except FileNotFoundError:
-        found = Finding(
-            "error", "no_skill_md", f"there is no {SKILL_MD}", fix=f"name the file {SKILL_MD}", refuses=True
-        )
-        return Linted(path, (found,))
+        return Linted(path, (Finding("error", "unreadable", f"{SKILL_MD} is gone", refuses=True),))
     except SkillError as error:
         return Linted(path, (Finding("error", "unreadable", error.message, refuses=True),))
     name = Path(os.path.abspath(directory)).name  # noqa: PTH100  # links stay

@@ -8,21 +8,15 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ksadk.skills.allowed_tools import AllowedTools
 from ksadk.skills.errors import SkillError
-from ksadk.skills.findings import Finding
+from ksadk.skills.findings import SKILL_MD, Finding
+from ksadk.skills.models import LOCAL_SPACE, SkillRef
 from ksadk.skills.parsing import MAX_BYTES, Document, parse_skill_md
 
-if TYPE_CHECKING:
-    from ksadk.skills.models import SkillRef
-
-SKILL_MD = "SKILL.md"
 ENTRY_POINT = "scripts/run-workflow.sh"
 MAX_SCRIPT_FILES = 1000
-
-_LOCAL_SPACE = "local"
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class LocalSkill:
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    space_id: str = _LOCAL_SPACE
+    space_id: str = LOCAL_SPACE
     ref: SkillRef | None = None
     digest: str = ""
     cache_hit: bool = False

@@ -12,10 +12,9 @@ from typing import Any, Literal, NamedTuple
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillError
-from ksadk.skills.findings import Finding
+from ksadk.skills.findings import SKILL_MD, Finding
 from ksadk.skills.index_cache import Index, index_dir
 
-SKILL_MD = "SKILL.md"
 SHARED = Path(".agents", "skills")
 """Where hosts of skills share them, in a project and in the user's home."""
 
@@ -96,7 +95,7 @@ def sources(settings: Settings, *, project: Path, project_trusted: bool) -> tupl
         configured = Source(Path(os.path.abspath(settings.local_skills_dir)), "configured")  # noqa: PTH100
         found[os.path.realpath(configured.directory)] = configured
     for directory in (project / SHARED, project / "skills"):
-        if directory.is_dir():
+        if os.path.isdir(directory):  # noqa: PTH112  # also where nobody may look
             real = os.path.realpath(directory)
             inside = Path(real).is_relative_to(os.path.realpath(project))
             why = "" if inside else "a link leads out of the project"
@@ -106,7 +105,7 @@ def sources(settings: Settings, *, project: Path, project_trusted: bool) -> tupl
                 )
             found.setdefault(real, Source(directory.absolute(), "project", why))
     user = _home_skills()
-    if user is not None and user.is_dir():
+    if user is not None and os.path.isdir(user):  # noqa: PTH112
         found.setdefault(os.path.realpath(user), Source(user, "user"))
     return tuple(found.values())
 

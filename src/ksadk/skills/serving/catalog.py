@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ksadk.errors import KsadkError
 from ksadk.skills.errors import SkillError
+from ksadk.skills.findings import SKILL_MD
 from ksadk.skills.limits import MAX_MEMBERS
-from ksadk.skills.loader import SKILL_MD, LocalSkill, load_local_skill
+from ksadk.skills.loader import LocalSkill, load_local_skill
 from ksadk.skills.member_names import is_left_out
 from ksadk.skills.models import ContentHash
 from ksadk.skills.packing import pack
