@@ -118,6 +118,7 @@ CODES: dict[str, Code] = {
         "denied", "A hosted agent's address is neither the control plane's nor a configured gateway's."
     ),
     "A2A_WORKLOAD_TOKEN_UNUSABLE": Code("authentication", "A workload token is missing, unsafe or expired."),
+    "A2A_EVENT_OUTBOX_REQUIRED": Code("unavailable", "Events are kept only with an outbox, and none is there."),
     "A2A_CONTROL_PLANE_UNAVAILABLE": Code("unreachable", "The Space control plane cannot be reached."),
     "A2A_CONTROL_PLANE_INVALID_RESPONSE": Code(
         "failed", "What the Space control plane answered cannot be used."
@@ -172,6 +173,7 @@ CODES: dict[str, Code] = {
     "skill_lock_mismatch": Code("denied", "A skill is not the one that the project's lock file names."),
     "invalid_lock_file": Code("usage", "The project's lock file of skills cannot be read, or is none."),
     "skill_not_found": Code("failed", "No skill of that name is there."),
+    "invalid_space_id": Code("usage", "What is given as the id of a space of skills is none."),
     "skill_name_required": Code("usage", "No skill was named."),
     "skill_service_not_configured": Code("unavailable", "No skills are configured, local or remote."),
     "skill_service_unavailable": Code("unavailable", "Skills are configured, but cannot be read here."),

@@ -150,6 +150,26 @@ def test_a_name_that_is_not_there_gives_those_that_are(skills: Path) -> None:
     assert failed(load_skill("word-count", space_id="s")) == "skill_service_not_configured"
 
 
+@pytest.mark.parametrize("space", ["\ud800", "x" * 257, "a\nb", "\x1b[2J"])
+def test_what_is_no_id_of_a_space_is_refused_before_anything_is_asked(
+    skills: Path, monkeypatch: pytest.MonkeyPatch, space: str
+) -> None:
+    monkeypatch.setenv("KSADK_SKILL_SERVICE_URL", "http://127.0.0.1:9")
+    for result in (list_skills(space), search_skills("x", space_id=space), load_skill("x", space)):
+        assert failed(result) == "invalid_space_id"
+
+
+def test_a_name_that_may_be_in_a_space_that_could_not_be_asked_says_so(
+    skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_SKILL_SERVICE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("KSADK_SKILL_SPACE_IDS", "team")
+    assert list_skills()["ok"] is True
+    result = load_skill("of-the-team")
+    assert failed(result) == "skill_not_found"
+    assert "the space team was left out" in result["error_message"]
+
+
 def test_a_skill_that_was_deleted_since_it_was_listed_is_not_found(skills: Path) -> None:
     list_skills()
     (skills / "diagram" / "SKILL.md").unlink()

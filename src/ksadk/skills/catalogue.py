@@ -13,6 +13,7 @@ from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 from ksadk.skills import local
 from ksadk.skills.errors import SkillError, SkillServiceError
+from ksadk.skills.findings import SKILL_MD
 from ksadk.skills.index_cache import index_dir
 from ksadk.skills.models import LOCAL_SPACE, SkillRef
 from ksadk.skills.service_address import service_configured
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
 
 ClientOf = Callable[[], "SkillServiceClient"]
 
+MAX_SPACE_ID = 256
+"""How many characters the id of a space may have."""
+
+MAX_NAME = 100
 MAX_NAMES = 100
 MAX_REASONS = 5
-"""How many names are offered where none fits, and how many refusals a summary tells."""
+"""How much of a name that is not there is shown, how many names are offered instead, and how many refusals a
+summary tells."""
 
 VARIABLES = "KSADK_SKILL_SERVICE_URL with KSADK_SKILL_SPACE_IDS, or KSADK_LOCAL_SKILLS_DIR"
 
@@ -49,7 +55,7 @@ class Entry(NamedTuple):
     @property
     def key(self) -> str:
         """What no other skill of a catalogue has: the name, whatever its case."""
-        return self.name.casefold()
+        return self.name.lower()
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Catalogue:
     warnings: what was left out, and why.
     refused: local directories whose SKILL.md cannot be loaded, each with why.
     repaired: how many are taken as their authors meant them.
+    failed: of the warnings those about whole spaces that could not be asked.
     """
 
     entries: dict[str, Entry]
@@ -67,21 +74,22 @@ class Catalogue:
     warnings: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     repaired: int = 0
+    failed: tuple[str, ...] = ()
 
     def named(self, name: str) -> Entry:
         """The skill of that name. Raises `skill_not_found`, which says which names are near."""
-        entry = self.entries.get(name.strip().casefold())
+        entry = self.entries.get(name.strip().lower())
         if entry is not None:
             return entry
         import difflib
 
-        near = difflib.get_close_matches(name.strip().casefold(), self.entries, n=3)
+        near = difflib.get_close_matches(name.strip().lower(), self.entries, n=3)
         known = " or ".join(repr(self.entries[key].name) for key in near)
         raise SkillError(
-            f"there is no skill {name!r}",
+            f"there is no skill {name[:MAX_NAME]!r}" + "".join(f"; {why}" for why in self.failed),
             code="skill_not_found",
             hint=f"Did you mean {known}?" if known else "list_skills gives the names.",
-            name=name,
+            name=name[:MAX_NAME],
             available_skills=[entry.name for entry in self.entries.values()][:MAX_NAMES],
         )
 
@@ -99,7 +107,7 @@ class Catalogue:
 
     def has(self, name: str) -> bool:
         """Whether there is a skill of that name, whatever its case."""
-        return name.strip().casefold() in self.entries
+        return name.strip().lower() in self.entries
 
     def before(self, other: Catalogue) -> Catalogue:
         """Both, where those of this one hide others of the same name."""
@@ -114,6 +122,7 @@ class Catalogue:
             (*self.warnings, *other.warnings, *hidden),
             (*self.refused, *other.refused),
             self.repaired + other.repaired,
+            (*self.failed, *other.failed),
         )
 
     def summary(self) -> str:
@@ -142,6 +151,8 @@ def find_skills(
     A space that fails, or a skill that cannot be read, is a warning. Raises `SkillServiceError` where the
     service cannot be asked at all and there is no other place that skills may be in.
     """
+    for space_id in space_ids or ():
+        check_space_id(space_id)
     found = Catalogue({})
     if space_ids is None or LOCAL_SPACE in space_ids:
         found = local_skills(settings, project_trusted=project_trusted)
@@ -153,10 +164,19 @@ def find_skills(
         except SkillServiceError as error:
             if not found.configured:
                 raise
-            found = found.before(
-                Catalogue({}, warnings=(f"the Skill Service was left out: {error.message}",))
-            )
+            told = (f"the Skill Service was left out: {error.message}",)
+            found = found.before(Catalogue({}, warnings=told, failed=told))
     return found
+
+
+def check_space_id(space_id: str) -> None:
+    """Raise `invalid_space_id` unless it is one: 1 to 256 printable characters."""
+    if not (0 < len(space_id) <= MAX_SPACE_ID and space_id.isprintable()):
+        raise SkillError(
+            f"{space_id[:40]!r} is no id of a space of skills",
+            code="invalid_space_id",
+            hint="It has 1 to 256 printable characters; list_skill_spaces gives them.",
+        )
 
 
 def spaces_configured(settings: Settings, space_id: str | None = None) -> bool:
@@ -177,7 +197,7 @@ def local_skills(settings: Settings, *, project_trusted: bool, keep: bool = True
         )  # fmt: skip
         entries.setdefault(entry.key, entry)
     repaired = (
-        f"{skill.directory / local.SKILL_MD}:{finding}; {finding.fix}"
+        f"{skill.directory / SKILL_MD}:{finding}; {finding.fix}"
         for skill in found.skills
         for finding in skill.findings
         if finding.repaired
@@ -199,7 +219,7 @@ def remote_skills(settings: Settings, client: ClientOf, space_id: str | None = N
             ref.space_name or ref.space_id, ref.aliases, ref.tags, ref.examples, None, ref,
         )  # fmt: skip
         entries.setdefault(entry.key, entry)
-    return Catalogue(entries, True, manifest.warnings)
+    return Catalogue(entries, True, manifest.warnings, failed=manifest.failed)
 
 
 @contextmanager

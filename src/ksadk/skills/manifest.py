@@ -30,10 +30,14 @@ Do not assume that you know a skill's whole instructions: execute_skills loads t
 
 @dataclass(frozen=True)
 class Manifest:
-    """Skills that can be used, each name once, and in words what is missing or was left out."""
+    """Skills that can be used, each name once, and in words what is missing or was left out.
+
+    failed: of the warnings those about whole spaces that could not be asked.
+    """
 
     skills: tuple[SkillRef, ...] = ()
     warnings: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 def load_manifest(
@@ -52,9 +56,10 @@ def load_manifest(
     allowed = {name.lower() for name in settings.public_skill_allowlist}
     found: dict[str, SkillRef] = {}
     warnings: list[str] = []
+    failed: list[str] = []
     for space, answer in zip(spaces, _ask(client, spaces, settings.skill_manifest_timeout), strict=True):
         if isinstance(answer, SkillError):
-            warnings.append(f"the space {space} was left out: {answer.message}")
+            failed.append(f"the space {space} was left out: {answer.message}")
             continue
         warnings += answer.warnings
         warnings += (f"in the space {space} was left out: {why}" for why in answer.refused)
@@ -67,7 +72,7 @@ def load_manifest(
     skills = tuple(found.values())
     if limit is not None and len(skills) > limit:
         warnings.append(f"{limit} of {len(skills)} skills are listed (KSADK_SKILL_MANIFEST_LIMIT)")
-    return Manifest(skills[:limit], tuple(warnings))
+    return Manifest(skills[:limit], (*failed, *warnings), tuple(failed))
 
 
 def model_manifest(settings: Settings, *, client: SkillServiceClient) -> Manifest:

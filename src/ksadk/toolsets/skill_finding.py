@@ -91,7 +91,7 @@ def find(space_id: str | None, **empty: Any) -> Catalogue:
                 settings,
                 client=client,
                 project_trusted=project_trusted(),
-                space_ids=None if space_id is None else [space_id],
+                space_ids=[space_id] if space_id else None,
             )
         except KsadkError as error:
             error.details = fields | error.details
@@ -101,7 +101,7 @@ def find(space_id: str | None, **empty: Any) -> Catalogue:
 
 def asked_spaces(space_id: str | None) -> list[str]:
     """The ids of the spaces that a call is about."""
-    return skill_space_ids(Settings.from_env()) if space_id is None else [space_id]
+    return [space_id] if space_id else skill_space_ids(Settings.from_env())
 
 
 def listed(entry: Entry) -> dict[str, Any]:

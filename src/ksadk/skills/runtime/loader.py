@@ -69,7 +69,7 @@ def load_skill(
 ) -> SkillLoadResult:
     """Load the one skill of that exact name, whatever its characters, as `load_skills` does."""
     settings = Settings.from_env()
-    space_ids = None if space_id is None else [space_id]
+    space_ids = [space_id] if space_id else None
     with service_client(settings) as client:
         find = partial(find_skills, settings, project_trusted=project_trusted, client=client)
         return SkillLoader(settings, client).load_named([skill_name], _holding([skill_name], find, space_ids))
@@ -134,7 +134,7 @@ class SkillLoader:
             skill = load_local_skill(package.root_dir, default_name=entry.name)
         except FileNotFoundError as error:
             raise SkillError(f"the skill {entry.name} has no SKILL.md any more") from error
-        if skill.name.casefold() != entry.key:
+        if skill.name.lower() != entry.key:
             # Rules, locks and people go by the listed name: what is in a package cannot take another's.
             warnings.append(f"the skill {entry.name} calls itself {skill.name!r} in its SKILL.md")
         warnings += (
