@@ -81,6 +81,19 @@ def test_a_skill_of_a_service_runs_once_a_person_says_yes_and_its_artifact_comes
     assert json.loads(Path("counts/counts.json").read_text())["essay.txt"]["words"] == 4
 
 
+def test_the_examples_state_what_a_public_skill_states_and_those_with_a_script_run(agentengine: Run) -> None:
+    for example in sorted(EXAMPLES.iterdir()):
+        linted = agentengine("skills", "lint", "--publish", str(example))
+        assert linted.returncode == 0, linted.stdout + linted.stderr
+    notes = "出席：小王\n决定：下周发布\n待办：写文档\n讨论了价格\n"
+    done = agentengine(
+        "skills", "execute", "meeting-minutes", "--prompt", notes, "--yes", "--out", ".",
+        KSADK_LOCAL_SKILLS_DIR=str(EXAMPLES),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "## 决定\n\n- 下周发布\n" in Path("minutes.md").read_text("utf-8")
+
+
 def test_a_no_runs_nothing(served: dict[str, str], terminal: Spawn, tmp_path: Path) -> None:
     child = terminal("skills", "execute", "word-count", "--prompt", "count", **served)
     child.expect(QUESTION)
