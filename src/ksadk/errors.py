@@ -118,7 +118,9 @@ CODES: dict[str, Code] = {
         "denied", "A hosted agent's address is neither the control plane's nor a configured gateway's."
     ),
     "A2A_WORKLOAD_TOKEN_UNUSABLE": Code("authentication", "A workload token is missing, unsafe or expired."),
-    "A2A_EVENT_OUTBOX_REQUIRED": Code("unavailable", "Events are kept only with an outbox, and none is there."),
+    "A2A_EVENT_OUTBOX_REQUIRED": Code(
+        "unavailable", "Events are kept only with an outbox, and none is there."
+    ),
     "A2A_CONTROL_PLANE_UNAVAILABLE": Code("unreachable", "The Space control plane cannot be reached."),
     "A2A_CONTROL_PLANE_INVALID_RESPONSE": Code(
         "failed", "What the Space control plane answered cannot be used."

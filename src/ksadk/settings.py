@@ -603,10 +603,7 @@ def _home(instead: str) -> Path:
 
 UNREAD = frozenset({
     "mcp_servers", "enable_mcp_tools", "web_search_api_key",
-    "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy", "a2a_token_dir",
-    "a2a_enable_public_egress", "a2a_gateway_origins", "a2a_service_url",
-    "a2a_service_endpoint", "a2a_service_scheme", "a2a_service_region", "a2a_service_token", "a2a_access_key",
-    "a2a_secret_key", "a2a_account_id",
+    "web_search_ksyun_key", "web_search_base_url", "web_search_scope", "web_ssrf_policy",
 })  # fmt: skip
 """The fields that are declared, and that nothing in this release reads yet."""
 

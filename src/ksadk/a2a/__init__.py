@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from ksadk.a2a.runners.callable import agent
     from ksadk.a2a.runners.detect import load_runner
     from ksadk.a2a.runners.task_run import canceled
+    from ksadk.a2a.space.client import A2ASpaceClient
+    from ksadk.a2a.space.control_plane import A2AControlPlaneClient
+    from ksadk.a2a.space.errors import A2AControlPlaneError, A2ASpaceError
+    from ksadk.a2a.space.events import TaskEvent
+    from ksadk.a2a.space.models import SpaceAgent
+    from ksadk.a2a.space.tasks import SpaceTask
+    from ksadk.a2a.space.tokens import WorkloadTokens
     from ksadk.a2a.stores.base import default_owner_resolver
     from ksadk.a2a.stores.contexts import A2AContextIdentity, SQLiteA2AContextStore
     from ksadk.a2a.stores.opening import build_a2a_task_store
@@ -94,6 +101,14 @@ _HOME = {
     "RunHandle": "stores.resume",
     "SQLiteA2AContextStore": "stores.contexts",
     "SQLiteA2AResumeStateStore": "stores.resume",
+    "A2ASpaceClient": "space.client",
+    "A2AControlPlaneClient": "space.control_plane",
+    "A2AControlPlaneError": "space.errors",
+    "A2ASpaceError": "space.errors",
+    "SpaceAgent": "space.models",
+    "SpaceTask": "space.tasks",
+    "TaskEvent": "space.events",
+    "WorkloadTokens": "space.tokens",
     "build_a2a_task_store": "stores.opening",
     "default_owner_resolver": "stores.base",
 }
@@ -103,8 +118,12 @@ __all__ = [
     "PROTOCOL_VERSION",
     "REST_PATH",
     "A2AContextIdentity",
+    "A2AControlPlaneClient",
+    "A2AControlPlaneError",
     "A2AResumeState",
     "A2ARunError",
+    "A2ASpaceClient",
+    "A2ASpaceError",
     "A2AStreamEvent",
     "AgentError",
     "Artifact",
@@ -126,11 +145,15 @@ __all__ = [
     "RunnerError",
     "SQLiteA2AContextStore",
     "SQLiteA2AResumeStateStore",
+    "SpaceAgent",
+    "SpaceTask",
     "Status",
+    "TaskEvent",
     "Text",
     "TextPart",
     "Thinking",
     "UrlPart",
+    "WorkloadTokens",
     "agent",
     "ask",
     "ask_async",

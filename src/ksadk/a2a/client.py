@@ -7,7 +7,7 @@ import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -133,6 +133,14 @@ class Outgoing:
         return {"message": message}
 
 
+class Sendable(Protocol):
+    """A message that can be sent, such as an `Outgoing`."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The message as a `SendMessageRequest`."""
+
+
 def text_message(text: str, *, task_id: str = "", context_id: str = "") -> Outgoing:
     """A message of one text."""
     return Outgoing(({"text": text},), task_id, context_id)
@@ -151,7 +159,7 @@ class RemoteAgent:
         """Whether its card says that it streams."""
         return bool(self.card.card.capabilities.streaming)
 
-    async def send(self, message: Outgoing, *, wait: bool) -> Update:
+    async def send(self, message: Sendable, *, wait: bool) -> Update:
         """Send a message; with `wait` the agent is asked to answer at the end only, otherwise at once."""
         request = {**message.request, "configuration": {"returnImmediately": not wait}}
         return _update(await self._wire.call(SEND, request))

@@ -21,9 +21,11 @@ _SHOWN = 300
 """How many characters of the control plane's message an error quotes."""
 
 
-def opened(action: str, status: int, body: bytes) -> dict[str, Any]:
-    """The Data of an answer that says yes; `A2AControlPlaneError` for any other. Secrets are taken out of the
-    body before."""
+def opened(
+    action: str, status: int, body: bytes, *, success: tuple[int | str | None, ...] = (0,)
+) -> dict[str, Any]:
+    """The Data of an answer that says yes, by its Code; `A2AControlPlaneError` for any other. Secrets are
+    taken out of the body before."""
     try:
         envelope = parse_json(body)
     except AgentError as error:
@@ -34,6 +36,8 @@ def opened(action: str, status: int, body: bytes) -> dict[str, Any]:
     if not isinstance(envelope, dict):
         raise invalid(action, "no JSON object")
     code = envelope.get("Code")
+    if status < 400 and not isinstance(code, bool) and code in success:
+        code = 0
     if code is None and status >= 400:
         code = status
     if not isinstance(code, int) or isinstance(code, bool):

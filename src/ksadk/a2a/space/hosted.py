@@ -44,8 +44,8 @@ class HostedGateway:
         url = prepared.route.interface.url
         if origin_of(url) not in self._origins or not _is_safe(url):
             raise GatewayOriginRefused(
-                f"the hosted agent {prepared.target.agent_id} is not called at {_shown(url)}: that is neither "
-                "the control plane's origin nor a configured gateway's, over https",
+                f"the hosted agent {prepared.target.agent_id} is not called at {_shown(url)}: that is "
+                "neither the control plane's origin nor a configured gateway's, over https",
                 hint="KSADK_A2A_GATEWAY_ORIGINS names the gateways.",
                 origin=_shown(url),
             )
@@ -96,7 +96,7 @@ def _configured(text: str) -> Origin:
         usable = False
     if not usable:
         raise SettingsError(
-            f"KSADK_A2A_GATEWAY_ORIGINS holds {text[:200]!r}, which is no origin over https (or on this machine)",
+            f"KSADK_A2A_GATEWAY_ORIGINS holds {text[:200]!r}: no origin over https, or on this machine",
             hint="An origin is https://HOST or https://HOST:PORT.",
         )
     return origin_of(text)

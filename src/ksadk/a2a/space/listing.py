@@ -13,7 +13,7 @@ MAX_PAGES = 400
 _READINGS = 3
 
 Page = Callable[[str, str], Awaitable[AgentListing]]
-"""Asks for the page at a cursor (empty: the first), if it is not as it was under an ETag (empty: in any case)."""
+"""Asks for the page at a cursor (empty: the first), unless it is as it was under an ETag (empty: always)."""
 
 
 async def read_all(page: Page, action: str, if_none_match: str = "") -> AgentListing:
