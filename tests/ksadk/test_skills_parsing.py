@@ -231,7 +231,7 @@ REFUSED = {
         b"---\ndescription: d\nmetadata:\n  a: &a [x, x]\n  b: [*a, *a]\n---\n", "5:7 not_yaml"
     ),
     "a second document": (b"---\ndescription: d\n...\nallowed-tools: Read\n---\n", "4:1 not_yaml"),
-    "deep nesting": (b"---\ndescription: d\nmetadata: " + b"[" * 5000 + b"\n---\n", "3:1010 not_yaml"),
+    "deep nesting": (b"---\ndescription: d\nmetadata: " + b"[" * 500 + b"\n---\n", "3:26 not_yaml"),
     "deep blocks": (b"---\ndescription: d\nmetadata: \n" + b"- " * 5000 + b"x\n---\n", "4:31 not_yaml"),
     "a NUL": (b"---\ndescription: d\x00\n---\n", "2:15 not_yaml"),
     "a control character": (b"---\ndescription: d\x07\n---\n", "2:15 not_yaml"),
@@ -255,6 +255,13 @@ def test_what_cannot_be_a_skill_is_refused_with_its_place(name: str) -> None:
     refusal = parse_skill_md(data).refusal
     assert refusal is not None
     assert f"{refusal.line}:{refusal.column} {refusal.code}" == found
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_nesting_without_end_breaks_nothing(opening: str) -> None:
+    refusal = parsed(f"{HEAD}metadata:\n  {opening * 10_000}\n").refusal
+    assert refusal is not None
+    assert "nested too deeply" in refusal.message
 
 
 NAMES = {
@@ -392,7 +399,7 @@ def ours(fields: str) -> tuple[bool, Any]:
 def naive(fields: str) -> tuple[bool, Any]:
     """A host that gives a skill whose frontmatter is broken no fields at all, and loads it all the same."""
     try:
-        loaded = yaml.load(fields, Loader=yaml.CBaseLoader) or {}
+        loaded = yaml.load(fields, Loader=yaml.BaseLoader) or {}
     except yaml.YAMLError:
         loaded = {}
     return True, loaded.get("allowed-tools") if isinstance(loaded, dict) else None
