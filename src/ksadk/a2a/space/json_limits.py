@@ -7,9 +7,10 @@ from itertools import accumulate
 
 from ksadk.a2a.space.errors import A2AEgressError
 
-# A string that ends here becomes nothing, one that the bytes break off stays as it is. Possessive, so that
-# no text takes more than one pass.
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|("[^"\\]*+(?:\\.[^"\\]*+)*+\\?\Z)', re.DOTALL)
+# Possessive, so that no text takes more than one pass.
+_IN_STRING = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
+_STRING = re.compile(rb'"' + _IN_STRING + rb'"', re.DOTALL)
+_UP_TO_AN_OPEN_STRING = re.compile(rb'(?:[^"]*+"' + _IN_STRING + rb'")*+[^"]*+', re.DOTALL)
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SLICE = 64 * 1024
@@ -43,24 +44,28 @@ class JsonLimits:
     def _take(self, data: bytes) -> None:
         if self._string is not None:
             data = self._after_string(data)
-        outside, quote, begun = _STRINGS.sub(rb"\1", data).partition(b'"')
-        self._nest(outside)
-        if quote:
+        closed = _UP_TO_AN_OPEN_STRING.match(data)
+        assert closed is not None  # it matches nothing as well
+        self._nest(_STRING.sub(b"", closed[0]))
+        begun = data[closed.end() + 1 :]
+        if closed.end() < len(data):
             self._string, self._escaped = len(begun), _ends_in_escape(begun)
 
     def _after_string(self, data: bytes) -> bytes:
-        """What comes after the string that has begun."""
+        """What comes after the string that has begun; nothing while it goes on."""
+        assert self._string is not None
+        # As if it had begun just here.
         prefix = b'"\\' if self._escaped else b'"'
-        string = _STRINGS.match(prefix + data)
-        assert string is not None and self._string is not None
-        ended = string[1] is None
-        self._string += string.end() - len(prefix) - ended
+        string = _STRING.match(prefix + data)
+        inside = data if string is None else data[: string.end() - len(prefix) - 1]
+        self._string += len(inside)
         if self._string > self._max_string:
             raise _exceeded(f"a text of more than {self._max_string:,} bytes")
-        self._escaped = not ended and _ends_in_escape(string[0])
-        if ended:
-            self._string = None
-        return data[string.end() - len(prefix) :]
+        if string is None:
+            self._escaped = _ends_in_escape(prefix + data)
+            return b""
+        self._string = None
+        return data[len(inside) + 1 :]
 
     def _nest(self, outside: bytes) -> None:
         brackets = outside.translate(None, _NO_BRACKET)

@@ -153,7 +153,7 @@ class PinnedTransport:
             async with asyncio.timeout(self._limits.connect_seconds):
                 answers = await self._resolver(host, port)
         except (OSError, UnicodeError) as error:
-            why = error or "no answer in time"
+            why = str(error) or "no answer in time"
             raise AgentUnreachable(f"{host} cannot be resolved: {why}") from error
         if not answers:
             raise AgentUnreachable(f"{host} cannot be resolved: it has no address")
@@ -254,7 +254,7 @@ class Lease(httpx.AsyncBaseTransport):
             try:
                 response = await self._carrier.handle_async_request(self._pinned(request, address, share))
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failures.append(f"{address}: {error or 'no answer in time'}")
+                failures.append(f"{address}: {str(error) or 'no answer in time'}")
                 continue
             # The next request finds the connection that this one has opened.
             self.addresses.sort(key=lambda other: other != address)
@@ -336,13 +336,11 @@ def _unusable(why: str) -> A2AEgressError:
 
 
 def _refuse_answers(response: httpx.Response, name: str) -> None:
-    """Refuse what is not looked into: redirects, changes of protocol, compressed bodies."""
+    """Refuse what is not followed, and what cannot be looked into: redirects, compressed bodies."""
     if 300 <= response.status_code < 400:
         raise RedirectRefused(
             f"{name} sends elsewhere (status {response.status_code}) instead of answering; nobody follows"
         )
-    if response.status_code < 200:
-        raise A2AEgressError(f"{name} changes the protocol", code="A2A_EGRESS_REFUSED")
     encodings = response.headers.get("content-encoding", "identity").lower()
     if encodings.strip() not in {"identity", ""}:
         raise A2AEgressError(
