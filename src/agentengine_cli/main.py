@@ -30,7 +30,7 @@ class Program(LazyGroup):
         "sandbox": Entry("agentengine_cli.sandbox", "Run commands and code in a sandbox."),
         "skills": Entry("agentengine_cli.skills", "Find skills, load and run them, make packages of them."),
         "approvals": Entry("agentengine_cli.approvals", "Answer calls that wait for approval."),
-        "trust": Entry("agentengine_cli.trust", "Let a project's own rules allow calls."),
+        "trust": Entry("agentengine_cli.trust", "Let a project's own rules and skills count."),
         "config": Entry("agentengine_cli.config", "Show the settings and where each comes from."),
         "doctor": Entry("agentengine_cli.doctor", "Find out what is wrong with this installation."),
     }

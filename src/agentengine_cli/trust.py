@@ -30,7 +30,7 @@ def trust(
     every: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust the project no more.")] = False,
 ) -> None:
-    """Trust a project: its rules may then allow calls, and its workspace is the one that commands use.
+    """Trust a project: its rules may allow calls, its skills are used, and commands work in its workspace.
 
     What its configuration says is shown first, and the answer is a key at this terminal. Any change of the
     file ends the trust.
@@ -96,6 +96,15 @@ def _ask(directory: Path) -> None:
     output.show({"ok": True, "trusted": offered.directory}, lambda v: f"trusted {v['trusted']}\n")
 
 
+def _skills(directory: Path) -> list[Path]:
+    """Where the project keeps skills of its own."""
+    from ksadk.settings import Settings
+    from ksadk.skills.local import sources
+
+    places = sources(Settings.from_env(), project=directory, project_trusted=True)
+    return [place.directory for place in places if place.kind == "project" and not place.left_out]
+
+
 def _as_text(offered: Offer) -> str:
     """What the file would be trusted with."""
     from ksadk.tools.rule_edits import rule_text
@@ -112,6 +121,8 @@ def _as_text(offered: Offer) -> str:
         text = rule_text({key: value for key, value in written.items() if value})
         already = "" if entry.verdict == "allow" else ", which holds already"
         lines += [f"  line {entry.line}{already}:", *(f"    {line}" for line in text.splitlines())]
-    if offered.workspace is None and not offered.rules:
-        lines.append("  it has neither rules nor a workspace, so trust changes nothing")
+    skills = _skills(Path(offered.directory))
+    lines += [f"  the skills in {place} would be used, whatever becomes of them" for place in skills]
+    if offered.workspace is None and not offered.rules and not skills:
+        lines.append("  it has no rules, no workspace and no skills, so trust changes nothing")
     return output.visible("\n".join(lines), keep="\n")

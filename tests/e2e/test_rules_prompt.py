@@ -191,6 +191,24 @@ def test_a_project_that_allows_everything_does_so_only_while_it_is_trusted(
     assert agentengine(*write).returncode == 6
 
 
+def test_a_projects_own_skills_are_shown_before_they_are_trusted_and_used_then(
+    terminal: Spawn, agentengine: Run
+) -> None:
+    skill = Path(".agents/skills/own")
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: own\ndescription: D.\n---\nDo it.\n")
+    Path("agentengine.yaml").write_text("name: n\n")
+    assert "not trusted" in agentengine("skills", "list").stderr
+    child = terminal("trust", NO_COLOR="1")
+    child.expect(TRUST)
+    assert f"skills in {Path.cwd() / '.agents/skills'} would be used" in child.before
+    child.send("y")
+    assert ended(child)[0] == 0
+    assert "own" in agentengine("skills", "list").stdout
+    assert agentengine("trust", "--revoke").returncode == 0
+    assert "own" not in agentengine("skills", "list").stdout
+
+
 def test_a_project_is_not_trusted_without_a_yes(terminal: Spawn, agentengine: Run, project: Path) -> None:
     for keys, status in (("n", 7), ("\x04", 7)):
         child = terminal("trust")
