@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,13 @@ def test_the_seven_points_of_a_public_skill_are_read_from_metadata_and_headings(
     }
     assert (contract.execution or "").startswith("In a sandbox.\n\n### Environment variables")
     assert (contract.missing, flaws(contract), told(only(skill, publish=True))) == ((), {}, [])
+
+
+def test_headings_of_blanks_take_no_time(skill: Path) -> None:
+    (skill / "SKILL.md").write_text("---\nname: demo\ndescription: d\n---\n# x" + " #" * 400_000 + "y\n")
+    begun = time.process_time()
+    assert not flaws(contract_of(load_local_skill(skill))).keys() - set(Contract.__dataclass_fields__)
+    assert time.process_time() - begun < 3
 
 
 def test_headings_may_be_chinese(skill: Path) -> None:

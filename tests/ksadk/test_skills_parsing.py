@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,36 @@ def test_what_cannot_be_a_skill_is_refused_with_its_place(name: str) -> None:
     refusal = parse_skill_md(data).refusal
     assert refusal is not None
     assert f"{refusal.line}:{refusal.column} {refusal.code}" == found
+
+
+HOSTILE = {
+    "blank lines": b"\r\n" * 100_000 + b"x",
+    "blanks": b" " * 1_000_000,
+    "fences": b"---\n" * 200_000,
+    "a key of blanks": b"---\nx: [\na" + b" " * 60_000 + b"\n---\n",
+    "a value of blanks": b"---\ndescription: a: b" + b" \t" * 30_000 + b"x\n---\n",
+    "unknown keys": b"---\ndescription: d\n" + b"".join(b"tool%d: x\n" % n for n in range(4_000)) + b"---\n",
+    "broken keys": b"---\n" + b"".join(b"k%d: a: b\n" % n for n in range(4_000)) + b"---\n",
+    "grants": b"---\ndescription: d\nallowed-tools: " + b"Bash( " * 10_000 + b"\n---\n",
+    "permissions": b"---\ndescription: d\nlicense: " + b"allowed-tools " * 4_000 + b"\n---\n",
+    "comments": b"---\ndescription: a: b" + b"\n #" * 20_000 + b"\n---\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_reading_takes_no_longer_than_the_file_is_long(name: str) -> None:
+    begun = time.process_time()
+    document = parse_skill_md(HOSTILE[name])
+    assert time.process_time() - begun < 3
+    assert len(document.findings) <= 101
+
+
+def test_of_very_many_findings_the_worst_are_told() -> None:
+    findings = parsed("".join(f"x{n}: y\n" for n in range(500))).findings
+    codes = [found.code for found in findings]
+    assert {"name_missing", "description_missing"} <= set(codes)
+    assert codes.count("unknown_field") == 98
+    assert "402 more findings are not told" in [found.message for found in findings]
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])

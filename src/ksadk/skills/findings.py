@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 SKILL_MD = "SKILL.md"
+MAX_FINDINGS = 100
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -56,6 +57,17 @@ class Findings:
     def warning(self, index: int, code: str, message: str, fix: str = "", *, repaired: bool = False) -> None:
         """Something that is taken, but to be said."""
         self.found.append(Finding("warning", code, message, *self.place(index), fix, repaired))
+
+    def in_order(self) -> tuple[Finding, ...]:
+        """The findings by their places; of more than 100 those that count most, and that there are more."""
+        found = sorted(self.found, key=lambda finding: (not finding.refuses, finding.severity))
+        more = len(found) - MAX_FINDINGS
+        if more > 0:
+            found = [
+                *found[:MAX_FINDINGS],
+                Finding("warning", "more", f"{more:,} more findings are not told"),
+            ]
+        return tuple(sorted(found, key=lambda finding: (finding.line, finding.column)))
 
     def place(self, index: int) -> tuple[int, int]:
         """The line and the column of a character; a byte order mark has no column."""

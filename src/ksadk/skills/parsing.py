@@ -21,7 +21,7 @@ MAX_BYTES = 1024 * 1024
 MAX_FRONTMATTER_CHARS = 64 * 1024
 
 _BOM = "\ufeff"
-_BLANK_LINES = re.compile(r"(?:[ \t]*(?:\r\n|\n|\r))+(?=---[ \t]*[\r\n])")
+_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n|\n|\r))++(?=---[ \t]*[\r\n])")
 _OPENING = re.compile(r"---[ \t]*(?:\r\n|\n|\r|\Z)")
 _FENCE = re.compile(rf"(?<=[\r\n]){_OPENING.pattern}")
 """Blanks may follow the hyphens, as the specification's own validator takes them; none may precede them."""
@@ -89,8 +89,7 @@ class _Parser:
         else:
             body = self.text[closing.end() :].replace("\r\n", "\n").replace("\r", "\n").strip()
             fields = self._fields(opening.end(), closing.start())
-        found = sorted(self.findings.found, key=lambda finding: (finding.line, finding.column))
-        return Document(fields, body, tuple(found), tuple(self.edits))
+        return Document(fields, body, self.findings.in_order(), tuple(self.edits))
 
     def _start(self) -> int:
         """Where the first fence should be, after what editors put before it."""

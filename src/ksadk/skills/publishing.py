@@ -23,7 +23,7 @@ HEADINGS = MappingProxyType(
 )
 """By point: the headings that state it, in any case. The first is also its key in `metadata`."""
 
-_HEADING = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.+?)[ \t]*#*[ \t]*")
+_HEADING = re.compile(r"(?P<marks>#{1,6})[ \t]++(?P<title>.+)")
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
 _PLACES = re.compile(r"\b(?:local|sandbox)|本地|沙箱", re.IGNORECASE)
 _VALUE = re.compile(r"\b[A-Z][A-Z0-9_]{2,}[ \t]*=[ \t]*[^\s=]")
@@ -96,6 +96,6 @@ def _sections(body: str) -> dict[str, str]:
             lines.append(line)
         if heading:
             lines = []
-            sections.setdefault(heading["title"].strip(" :：").lower(), lines)
+            sections.setdefault(heading["title"].rstrip(" \t#:：").lower(), lines)
             around.append((level, lines))
     return {title: text for title, lines in sections.items() if (text := "\n".join(lines).strip())}

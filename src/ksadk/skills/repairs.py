@@ -10,9 +10,9 @@ from ksadk.skills.findings import Edit
 from ksadk.skills.yaml_nodes import Node, NotYaml, read_nodes
 
 _ENTRY = re.compile(
-    r"(?P<indent> *)(?P<key>[^\s#:'\"\[\]{}&*!|>%@`,?-][^:\r\n]*?)[ ]*:(?:[ \t]+(?P<value>\S.*)|[ \t]*)"
+    r"(?P<indent> *)(?P<key>[^\s#:'\"\[\]{}&*!|>%@`,?-][^:\r\n]*+):(?:[ \t]+(?P<value>\S.*)|[ \t]*)"
 )
-_COMMENT = re.compile(r"[ \t]+#.*")
+_COMMENT = re.compile(r"(?<![ \t])[ \t]++#.*")
 _COMMENT_LINES = re.compile(r"[\r\n][ \t]*#")
 _FIELD_LINES = re.compile(
     r"[\r\n][ \t]*(?:name|description|license|compatibility|metadata|allowed-tools)[ \t]*:"
@@ -103,7 +103,12 @@ def _entries(text: str, start: int, end: int) -> list[_Entry]:
         place += len(line)
     ends = [*(place for place, _ in found[1:]), end]
     return [
-        _Entry(match["key"], place, None if match["value"] is None else place + match.start("value"), until)
+        _Entry(
+            match["key"].rstrip(),
+            place,
+            None if match["value"] is None else place + match.start("value"),
+            until,
+        )
         for (place, match), until in zip(found, ends, strict=False)
     ]
 
