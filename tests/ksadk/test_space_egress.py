@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,12 +13,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from vendor import NAME, PUBLIC, URL, Internet, Vendor, answer, at, vendor
+from vendor import NAME, PUBLIC, URL, Internet, Vendor, answer, at, closed_port, vendor
 
 from ksadk.a2a.client_errors import A2AProtocolError
 from ksadk.a2a.space.egress import Egress
 from ksadk.a2a.space.errors import A2AEgressError
 from ksadk.a2a.space.models import Credential, PreparedOperation, PreparedTarget, Route, RouteKind
+from ksadk.a2a.space.pinned_transport import EgressLimits
 from ksadk.a2a.wire import SEND, STREAM, Extras, Interface, Wire
 from ksadk.errors import KsadkError
 
@@ -328,6 +330,8 @@ def test_what_an_agent_repeats_of_the_credential_is_masked() -> None:
     assert KEY not in error.message
 
 
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "
+
 SAID = {
     "a redirect": (answer(b"", "302 Found", "Location: https://a.example/"), "A2A_EGRESS_REDIRECT_REFUSED"),
     "a deep answer": (answer(b"[" * 65), "A2A_EGRESS_LIMIT_EXCEEDED"),
@@ -339,15 +343,41 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("said", "code"), SAID.values(), ids=list(SAID))
-@pytest.mark.parametrize("streaming", [False, True])
-def test_a_refusal_keeps_its_code_through_the_protocol(said: bytes, code: str, streaming: bool) -> None:
-    async def stream(http: httpx.AsyncClient, extras: Extras) -> list[Any]:
-        wire = Wire(http, Interface(URL, "JSONRPC"), extras)
-        return [item async for item in wire.stream(STREAM, MESSAGE)]
+async def stream(http: httpx.AsyncClient, extras: Extras) -> list[Any]:
+    wire = Wire(http, Interface(URL, "JSONRPC"), extras)
+    return [item async for item in wire.stream(STREAM, MESSAGE)]
 
+
+@pytest.mark.parametrize(("said", "code"), SAID.values(), ids=list(SAID))
+@pytest.mark.parametrize("send", [message, stream])
+def test_a_refusal_keeps_its_code_through_the_protocol(said: bytes, code: str, send: Sending) -> None:
     with vendor(said) as agent:
-        assert refused(egress(at(agent)), stream if streaming else message).code == code
+        assert refused(egress(at(agent)), send).code == code
+
+
+@pytest.mark.parametrize(
+    ("head", "limits", "code"),
+    [
+        (b"", EgressLimits(read_seconds=0.1), "A2ACLI_ERR_TIMEOUT"),
+        (EVENTS, EgressLimits(read_seconds=0.1), "a2a_stream_cut"),
+        (b"", EgressLimits(operation_seconds=0.2), "A2A_EGRESS_TIMEOUT"),
+        (EVENTS, EgressLimits(operation_seconds=0.2), "A2A_EGRESS_TIMEOUT"),
+    ],
+)
+def test_an_agent_that_falls_silent_is_left(head: bytes, limits: EgressLimits, code: str) -> None:
+    def silent(connection: ssl.SSLSocket) -> None:
+        connection.sendall(head)
+        connection.recv(1)  # until the client has gone
+
+    with vendor(silent) as agent:
+        internet = at(agent)
+        assert refused(egress(internet, transport=internet.transport(limits=limits)), stream).code == code
+
+
+def test_an_agent_that_takes_no_connection_is_unreachable() -> None:
+    with closed_port() as closed:
+        error = refused(egress(Internet({PUBLIC: closed})))
+    assert (error.code, PUBLIC in error.message) == ("A2ACLI_ERR_UNREACHABLE", True)
 
 
 def test_a_message_goes_to_the_agent_as_a2a_says() -> None:
