@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -491,6 +493,18 @@ def test_processes_that_make_and_fill_it_at_the_same_moment_lose_nothing(tmp_pat
     halves = [[str(n) for n in range(25) if n % 2 == side] for side in (0, 1)]
     wanted = {f"{name}{side}": halves[side] for name in "abcd" for side in (0, 1)}
     assert asyncio.run(found()) == wanted
+
+
+def test_those_who_make_it_at_the_same_moment_each_get_it(tmp_path: Path) -> None:
+    at_once = threading.Barrier(6)
+
+    def make(path: Path) -> None:
+        at_once.wait()
+        SQLiteFile(path, SCHEMA, error=OutboxError).close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(20):
+            list(pool.map(make, [tmp_path / str(number)] * 6))
 
 
 class Outbox(RuleBasedStateMachine):

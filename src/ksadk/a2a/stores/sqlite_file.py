@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,13 +135,25 @@ class SQLiteFile:
                 f"{self.path} is the database of another program",
                 hint=f"Move it away, or keep {self._error.kept} in another file.",
             )
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._use_write_ahead_log()
         self._db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
         self._db.execute("BEGIN IMMEDIATE")
         for statement in schema.split(";\n"):
             self._db.execute(statement)
         self._db.execute(f"PRAGMA user_version = {VERSION}")
         self._db.execute("COMMIT")
+
+    def _use_write_ahead_log(self) -> None:
+        """Switch a new file to its mode. Where two processes do that at once, SQLite does not wait: we do."""
+        give_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.005)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
