@@ -140,8 +140,8 @@ class A2AControlPlaneClient:
         return self._gateway.extras(prepared)
 
     def secrets(self) -> frozenset[str]:
-        """The workload tokens that were read."""
-        return self._tokens.shown_so_far()
+        """The workload tokens."""
+        return self._tokens.secrets()
 
     async def list_agents(
         self,

@@ -50,8 +50,19 @@ class WorkloadTokens:
         return text
 
     def shown_so_far(self) -> frozenset[str]:
-        """The tokens that were read last: what no other origin may be sent."""
+        """The tokens that were read last."""
         return frozenset(self._read.values())
+
+    def secrets(self) -> frozenset[str]:
+        """Those, and the tokens that are there now, whether they were needed or not: what no other origin may
+        be sent."""
+        found = set(self._read.values())
+        for audience in get_args(Audience):
+            try:
+                found.add(_read(self.directory / f"{audience}.jwt", self.directory))
+            except (OSError, WorkloadTokenError):
+                pass  # what cannot be read here is in no message from here
+        return frozenset(found)
 
 
 def _read(file: Path, directory: Path) -> str:
@@ -60,15 +71,17 @@ def _read(file: Path, directory: Path) -> str:
     if not place.is_relative_to(os.path.realpath(directory)):
         raise _unusable(file, "leads out of the directory of tokens")
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(stream.fileno())
+    try:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise _unusable(file, "is no regular file")
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _unusable(file, "can be written by others: chmod 600 it")
         if found.st_mode & stat.S_IROTH and found.st_uid != 0:
             raise _unusable(file, "can be read by everybody: chmod 600 it")
-        data = stream.read(MAX_TOKEN_BYTES + 1)
+        data = os.read(descriptor, MAX_TOKEN_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > MAX_TOKEN_BYTES:
         raise _unusable(file, f"is larger than {MAX_TOKEN_BYTES // 1024} KiB")
     try:
