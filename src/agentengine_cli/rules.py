@@ -218,7 +218,7 @@ def _slip(entry: Entry) -> str:
     tool = registered(entry.tool)
     if tool is None:
         return "" if "*" in entry.tool or "?" in entry.tool else _no_such_tool(entry.tool)
-    known = {*tool.parameters.names, *(("path",) if tool.targets else ())}
+    known = {*tool.parameters.names, *(tool.target_names if tool.targets else ())}
     unknown = sorted(entry.where.keys() - known)
     if not unknown:
         return ""

@@ -51,11 +51,12 @@ class Plan:
 class Target(NamedTuple):
     """What a call acts on, for the rules that are about it.
 
-    Each item is one file or URL, by every name that it has. Files: as named, cleaned, and where that really
-    leads, both relative to `root`, which is empty where the root is not known.
+    Each item is one file, URL or value, by every name that it has; without an item, there is nothing of that
+    kind. Files: as named, cleaned, and where that really leads, both relative to `root`, which is empty where
+    the root is not known.
     """
 
-    kind: Literal["path", "url"]
+    kind: Literal["path", "url", "value"]
     items: tuple[tuple[str, ...], ...]
     root: str = ""
 
@@ -72,7 +73,9 @@ class Tool:
     plan: Callable[..., Plan] | None = None
     targets: Callable[[Mapping[str, Any]], Mapping[str, Target]] | None = None
     """What a call with those arguments acts on, by the name that conditions of rules have for it. Without
-    effect; raises what makes it impossible."""
+    effect; raises what makes it impossible. What has to be asked for may be left out of its iteration."""
+    target_names: tuple[str, ...] = ("path",)
+    """The names that `targets` may give."""
     enabled: Callable[[], bool] = field(default=lambda: True)
     large_fields: tuple[str, ...] = ()
     line: Callable[[Mapping[str, Any]], str | None] | None = None
@@ -119,6 +122,7 @@ def builtin(
     approval_exempt: bool = False,
     plan: Callable[..., Plan] | None = None,
     targets: Callable[[Mapping[str, Any]], Mapping[str, Target]] | None = None,
+    target_names: tuple[str, ...] = ("path",),
     enabled: Callable[[], bool] = lambda: True,
     large_fields: tuple[str, ...] = (),
     line: Callable[[Mapping[str, Any]], str | None] | None = None,
@@ -135,8 +139,8 @@ def builtin(
         tool = Tool(
             name=func.__name__, func=func, group=group, boundary=boundary,
             policy=ToolPolicy(risk, side_effects, scopes, approval_exempt),
-            plan=plan, targets=targets, enabled=enabled, large_fields=large_fields, line=line,
-            isolated=isolated, facts=facts,
+            plan=plan, targets=targets, target_names=target_names, enabled=enabled,
+            large_fields=large_fields, line=line, isolated=isolated, facts=facts,
         )  # fmt: skip
         tool.parameters  # noqa: B018  # a signature that cannot be offered is refused here
         return publish(tool)

@@ -101,7 +101,7 @@ class A2ASpaceClient:
         """
         settings = settings or Settings.from_env()
         space_id = configured_space(settings, space_id)
-        backend = _backend(settings)
+        backend = space_backend(settings)
         outbox = SQLiteA2AEventOutbox(event_outbox_path(settings, project_dir(settings)))
         client = cls(
             space_id,
@@ -120,11 +120,11 @@ class A2ASpaceClient:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def aclose(self) -> None:
-        """Deliver what waits, for 5 seconds, and end what is this client's own. What could not be delivered
-        stays in the outbox."""
+    async def aclose(self) -> bool:
+        """Deliver what waits, for 5 seconds, and end what is this client's own; whether nothing is left that
+        it delivers. What is left stays in the outbox."""
         try:
-            await self._events.aclose(FLUSH_SECONDS)
+            return await self._events.aclose(FLUSH_SECONDS)
         finally:
             await self._closing.aclose()
 
@@ -327,7 +327,9 @@ class A2ASpaceClient:
                 yield update, await recording.take(update)
 
 
-def _backend(settings: Settings) -> SpaceBackend:
+def space_backend(settings: Settings) -> SpaceBackend:
+    """Who lists agents and prepares calls, as it is configured: the control plane, else the public service.
+    Close it with `aclose`."""
     if settings.a2a_control_plane_url:
         return A2AControlPlaneClient.from_settings(settings)
     from ksadk.a2a.space.public_actions import A2APublicActionsClient  # with what signs requests

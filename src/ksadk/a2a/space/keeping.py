@@ -46,7 +46,7 @@ class EventKeeping:
         """Deliver what waits, for so many seconds; whether nothing is left."""
         return self._dispatcher is None or await self._dispatcher.flush(seconds)
 
-    async def aclose(self, flush_seconds: float) -> None:
-        """Deliver what waits, for so many seconds, and end what is this object's own."""
-        if self._own is not None:
-            await self._own.stop(flush_seconds)
+    async def aclose(self, flush_seconds: float) -> bool:
+        """Deliver what waits, for so many seconds, and end what is this object's own; whether nothing is
+        left of what that delivers."""
+        return self._own is None or await self._own.stop(flush_seconds)
