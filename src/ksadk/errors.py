@@ -117,6 +117,13 @@ CODES: dict[str, Code] = {
     "A2A_GATEWAY_ORIGIN_REFUSED": Code(
         "denied", "A hosted agent's address is neither the control plane's nor a configured gateway's."
     ),
+    "A2A_INVALID_IDENTITY": Code(
+        "authentication", "An identity that no gateway has verified, or that is none."
+    ),
+    "A2A_INVALID_RUNTIME_METADATA": Code("usage", "Metadata that no hosted runtime can have."),
+    "A2A_BOOTSTRAP_INVALID": Code("usage", "A hosted runtime is put together, or used, as it cannot be."),
+    "A2A_INBOUND_DISABLED": Code("denied", "The hosted runtime takes no calls."),
+    "A2A_OUTBOUND_DISABLED": Code("denied", "The hosted runtime calls no other agents."),
     "A2A_WORKLOAD_TOKEN_UNUSABLE": Code("authentication", "A workload token is missing, unsafe or expired."),
     "A2A_EVENT_OUTBOX_REQUIRED": Code(
         "unavailable", "Events are kept only with an outbox, and none is there."
@@ -128,6 +135,9 @@ CODES: dict[str, Code] = {
     "A2A_CONTROL_PLANE_DENIED": Code("authentication", "The Space control plane refused the credentials."),
     "A2A_CONTROL_PLANE_ERROR": Code("failed", "The Space control plane answered with an error."),
     "A2A_CONTROL_PLANE_ADDRESS": Code("usage", "The Space control plane cannot be asked at that address."),
+    "a2a_center_files_unusable": Code(
+        "unavailable", "A file of the center cannot be used, or is not this user's alone."
+    ),
     "A2A_PUBLIC_EGRESS_DISABLED": Code("denied", "Public external agents may not be called from here."),
     "A2A_EGRESS_TRANSPORT_REQUIRED": Code(
         "unavailable", "No transport is there that external agents may be called through."

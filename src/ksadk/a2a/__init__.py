@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from ksadk.a2a.card import JSONRPC_PATH, PROTOCOL_VERSION, REST_PATH, build_agent_card
     from ksadk.a2a.check import Finding, check_card
     from ksadk.a2a.client_errors import A2ARunError, AgentError
+    from ksadk.a2a.hosted.app_routes import A2AConfig, add_a2a_protocol_routes
+    from ksadk.a2a.hosted.bootstrap import AgentEngineA2ABootstrap
+    from ksadk.a2a.hosted.contexts import A2AOwnerContextBuilder
+    from ksadk.a2a.hosted.identity import A2AIngressIdentity
+    from ksadk.a2a.hosted.metadata import RuntimeA2AMetadata
+    from ksadk.a2a.hosted.verifiers import GatewayIdentityVerifier, GatewayProbeVerifier
     from ksadk.a2a.project import Project, detect_project
     from ksadk.a2a.runners.asking import ask, ask_async
     from ksadk.a2a.runners.base import (
@@ -32,6 +38,13 @@ if TYPE_CHECKING:
     )
     from ksadk.a2a.runners.callable import agent
     from ksadk.a2a.runners.detect import load_runner
+    from ksadk.a2a.runners.runtime_types import (
+        CancelResult,
+        ResumePayload,
+        RuntimeAdapter,
+        RuntimeEvent,
+        StartRequest,
+    )
     from ksadk.a2a.runners.task_run import canceled
     from ksadk.a2a.space.client import A2ASpaceClient
     from ksadk.a2a.space.control_plane import A2AControlPlaneClient
@@ -58,6 +71,19 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "A2AConfig": "hosted.app_routes",
+    "add_a2a_protocol_routes": "hosted.app_routes",
+    "AgentEngineA2ABootstrap": "hosted.bootstrap",
+    "A2AOwnerContextBuilder": "hosted.contexts",
+    "A2AIngressIdentity": "hosted.identity",
+    "RuntimeA2AMetadata": "hosted.metadata",
+    "GatewayIdentityVerifier": "hosted.verifiers",
+    "GatewayProbeVerifier": "hosted.verifiers",
+    "StartRequest": "runners.runtime_types",
+    "ResumePayload": "runners.runtime_types",
+    "CancelResult": "runners.runtime_types",
+    "RuntimeAdapter": "runners.runtime_types",
+    "RuntimeEvent": "runners.runtime_types",
     "JSONRPC_PATH": "card",
     "PROTOCOL_VERSION": "card",
     "REST_PATH": "card",
@@ -117,36 +143,48 @@ __all__ = [
     "JSONRPC_PATH",
     "PROTOCOL_VERSION",
     "REST_PATH",
+    "A2AConfig",
     "A2AContextIdentity",
     "A2AControlPlaneClient",
     "A2AControlPlaneError",
+    "A2AIngressIdentity",
+    "A2AOwnerContextBuilder",
     "A2AResumeState",
     "A2ARunError",
     "A2ASpaceClient",
     "A2ASpaceError",
     "A2AStreamEvent",
+    "AgentEngineA2ABootstrap",
     "AgentError",
     "Artifact",
     "AuthRequired",
     "Call",
+    "CancelResult",
     "Completed",
     "DataPart",
     "Event",
     "Failed",
     "Finding",
+    "GatewayIdentityVerifier",
+    "GatewayProbeVerifier",
     "InMemoryA2AResumeStateStore",
     "InputRequired",
     "Project",
     "RawPart",
     "Rejected",
     "Reply",
+    "ResumePayload",
     "ResumeTarget",
     "RunHandle",
     "RunnerError",
+    "RuntimeA2AMetadata",
+    "RuntimeAdapter",
+    "RuntimeEvent",
     "SQLiteA2AContextStore",
     "SQLiteA2AResumeStateStore",
     "SpaceAgent",
     "SpaceTask",
+    "StartRequest",
     "Status",
     "TaskEvent",
     "Text",
@@ -154,6 +192,7 @@ __all__ = [
     "Thinking",
     "UrlPart",
     "WorkloadTokens",
+    "add_a2a_protocol_routes",
     "agent",
     "ask",
     "ask_async",

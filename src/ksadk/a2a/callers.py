@@ -7,6 +7,7 @@ import hmac
 import logging
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -147,8 +148,16 @@ class CallContexts(ServerCallContextBuilder):
     are forged as easily as sent, and are ignored.
     """
 
-    def __init__(self, trusted_edge: tuple[Network, ...] = ()) -> None:
+    def __init__(
+        self,
+        trusted_edge: tuple[Network, ...] = (),
+        *,
+        account_headers: Sequence[str] = ACCOUNT_HEADERS,
+        runtime_headers: Sequence[str] = RUNTIME_HEADERS,
+    ) -> None:
         self._trusted_edge = trusted_edge
+        self._account_headers = tuple(name.lower() for name in account_headers)
+        self._runtime_headers = tuple(name.lower() for name in runtime_headers)
 
     def build(self, request: Request) -> ServerCallContext:
         """The call context, with the caller that a guard let through."""
@@ -177,8 +186,8 @@ class CallContexts(ServerCallContextBuilder):
         return any(address in network for network in self._trusted_edge)
 
     def _stated(self, headers: dict[str, str], state: dict[str, Any]) -> Caller | None:
-        account = next((headers[name] for name in ACCOUNT_HEADERS if headers.get(name)), "")
-        runtime = next((headers[name] for name in RUNTIME_HEADERS if headers.get(name)), "")
+        account = next((headers[name] for name in self._account_headers if headers.get(name)), "")
+        runtime = next((headers[name] for name in self._runtime_headers if headers.get(name)), "")
         if not account and not runtime:
             return None
         state[ACCOUNT_KEY], state[RUNTIME_KEY] = account, runtime

@@ -45,16 +45,26 @@ ASKED = "ksadk.asked"
 _STOP_SECONDS = 5.0
 """How long a run that said it has stopped may take to end."""
 
+Sessions = Callable[[str, str], Awaitable[str]]
+"""Gives the session of an owner's context. Two owners never share one, whatever they name their contexts."""
+
 log = logging.getLogger(__name__)
 
 owner_of = owner_resolver_of(None)
 
 
+async def session_of(owner: str, context_id: str) -> str:
+    """The session that follows from the names."""
+    named = f"{len(owner)}:{owner}{context_id}".encode()
+    return f"a2a-session-{hashlib.sha256(named).hexdigest()[:32]}"
+
+
 class _Live:
     """A run in this process, whether it works or waits for an answer."""
 
-    def __init__(self, context: RequestContext, run: Run, output: Output) -> None:
+    def __init__(self, context: RequestContext, run: Run, output: Output, session: str) -> None:
         self.task_id = context.task_id or ""
+        self.session = session
         self.owner = owner_of(context.call_context)
         self.run = run
         self.output = output
@@ -75,8 +85,10 @@ class Executor(AgentExecutor):
         agent_name: str,
         approvals: Approvals | None,
         on_approval: Callable[[Paused], None],
+        sessions: Sessions = session_of,
     ) -> None:
         self._runner = runner
+        self._sessions = sessions
         self._pauses = pauses
         self._options = options
         self._agent_name = agent_name
@@ -173,7 +185,8 @@ class Executor(AgentExecutor):
         if len(self._working) >= self._options.limits.running:
             await output.end(pb.TASK_STATE_REJECTED, BUSY)
             return None
-        live = _Live(context, self._runner.start(await self._call(context)), output)
+        call = await self._call(context)
+        live = _Live(context, self._runner.start(call), output, call.session_id)
         self._live[context.task_id or ""] = live
         self._working.add(live)
         if not self._runner.messages:
@@ -200,11 +213,12 @@ class Executor(AgentExecutor):
             return None
         await self._pauses.delete(stored.id)  # before it is used, so that it is used once
         if live is None:
-            run = self._restored(await self._call(context), paused)
+            call = await self._call(context)
+            run = self._restored(call, paused)
             if run is None:
                 await output.end(pb.TASK_STATE_FAILED, LOST)
                 return None
-            live = self._live[stored.id] = _Live(context, run, output)
+            live = self._live[stored.id] = _Live(context, run, output, call.session_id)
         live.output = output
         live.done.clear()
         self._working.add(live)
@@ -234,7 +248,7 @@ class Executor(AgentExecutor):
                 live.begun = True
                 if context.current_task is not None:
                     await output.work()
-                with self._scopes(context):
+                with self._scopes(context, live.session):
                     async for event in live.run.events():
                         if isinstance(event, InputRequired):
                             asked = event
@@ -296,13 +310,12 @@ class Executor(AgentExecutor):
             parts_from_wire(message.parts),
             value_of(message.metadata) if message.HasField("metadata") else {},
             await history() if history else (),
-            _session(context),
+            await self._sessions(owner_of(context.call_context), context.context_id or ""),
         )
 
-    def _scopes(self, context: RequestContext) -> ExitStack:
+    def _scopes(self, context: RequestContext, session: str) -> ExitStack:
         """Who is calling, for the tools that the agent uses."""
         call = context.call_context
-        session = _session(context)
         invocation = PlatformInvocationContext(
             agent_id=self._agent_name,
             user_id=owner_of(call),
@@ -315,10 +328,3 @@ class Executor(AgentExecutor):
         if self._approvals is not None:
             scopes.enter_context(self._approvals.scope())
         return scopes
-
-
-def _session(context: RequestContext) -> str:
-    """The session of a context: two callers never share one, whatever they name their contexts."""
-    owner = owner_of(context.call_context)
-    named = f"{len(owner)}:{owner}{context.context_id}".encode()
-    return f"a2a-session-{hashlib.sha256(named).hexdigest()[:32]}"

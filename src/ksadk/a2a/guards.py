@@ -84,13 +84,13 @@ class Hosts:
 
 class Guards:
     """Lets a request through, or answers it. `open_paths` need no token: whoever looks for an agent reads its
-    card first. Everything else does, whether or not it is a route."""
+    card first. Everything else does, whether or not it is a route. Without `hosts` every name will do."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        hosts: Hosts,
+        hosts: Hosts | None,
         limits: Limits,
         bearer: BearerFile | None = None,
         open_paths: frozenset[str] = frozenset(),
@@ -139,6 +139,8 @@ class Guards:
         return _replayed(body, receive)
 
     def _check_where(self, headers: dict[bytes, bytes]) -> None:
+        if self._hosts is None:
+            return
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._hosts.takes_host(host):
             raise Refused(403, f"This server is not called {_host(host)!r}; --allowed-host allows a name.")

@@ -28,6 +28,7 @@ class ServerOptions:
     allowed_hosts: names under which it is called, beside loopback and the card's; `any_address` for a server
         that listens on all of the machine's addresses.
     trusted_edge: where headers that state an identity are believed from.
+    behind_gateway: whether something before it decides under which names and for whose pages it is called.
     remote_approvals: whether an authenticated caller may decide about approval requests.
     grace: seconds that agents at work have to finish when the server stops.
     """
@@ -37,6 +38,7 @@ class ServerOptions:
     allowed_hosts: tuple[str, ...] = ()
     any_address: bool = False
     trusted_edge: tuple[Network, ...] = ()
+    behind_gateway: bool = False
     limits: Limits = field(default_factory=Limits)
     remote_approvals: bool = False
     grace: float = 10.0

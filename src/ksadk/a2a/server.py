@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.rest_dispatcher import RestDispatcher
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.json_format import ParseDict
@@ -22,7 +23,7 @@ from ksadk.a2a.approvals import Approvals, Standing
 from ksadk.a2a.callers import CallContexts
 from ksadk.a2a.card import CARD_PATH
 from ksadk.a2a.decisions import DECISION, Decided, Watch
-from ksadk.a2a.executor import LOST, STOPPED, Executor
+from ksadk.a2a.executor import LOST, STOPPED, Executor, Sessions, session_of
 from ksadk.a2a.guards import Guards, Hosts
 from ksadk.a2a.handler import Handler, internal_message
 from ksadk.a2a.options import ServerOptions
@@ -56,7 +57,10 @@ class A2AServer:
         *,
         approvals: Approvals | None = None,
         on_approval: Callable[[Paused], None] = lambda _: None,
+        contexts: ServerCallContextBuilder | None = None,
+        sessions: Sessions = session_of,
     ) -> None:
+        """`contexts` says who is calling, in place of the options' bearer and trusted edge."""
         self.options = options or ServerOptions()
         self.card = with_bearer(card) if self.options.bearer else dict(card)
         self._runner = runner
@@ -70,7 +74,9 @@ class A2AServer:
             agent_name=self.card["name"],
             approvals=approvals,
             on_approval=self._waits,
+            sessions=sessions,
         )
+        self._contexts = contexts or CallContexts(self.options.trusted_edge)
         message = ParseDict(self.card, pb.AgentCard())
         self._handler = Handler(self._executor, stores.tasks, message)
         self._draining: asyncio.Future[None] | None = None
@@ -81,18 +87,17 @@ class A2AServer:
         urls = [interface["url"] for interface in self.card["supportedInterfaces"]]
         prefixes = ["", *_sub_paths(urls)]
         paths = frozenset([*(prefix + CARD_PATH for prefix in prefixes), HEALTH_PATH])
+        self.routes = self._routes(prefixes)
         guards = Middleware(
             Guards,
-            hosts=Hosts.of(
-                urls=urls, allowed=self.options.allowed_hosts, any_address=self.options.any_address
-            ),
+            hosts=None if self.options.behind_gateway else self._hosts(urls),
             limits=self.options.limits,
             bearer=self.options.bearer,
             open_paths=paths,
             is_stopping=lambda: self._draining is not None,
         )
         app = Starlette(
-            routes=self._routes(prefixes),
+            routes=[*self.routes, health_route()],
             middleware=[guards],
             exception_handlers={HTTPException: http_error, Exception: server_error},
             lifespan=self._lifespan,
@@ -100,16 +105,18 @@ class A2AServer:
         app.router.redirect_slashes = False  # an unknown path is not one that is somewhere else
         return app
 
+    def _hosts(self, urls: list[str]) -> Hosts:
+        return Hosts.of(urls=urls, allowed=self.options.allowed_hosts, any_address=self.options.any_address)
+
     def _routes(self, prefixes: list[str]) -> list[Route]:
-        contexts = CallContexts(self.options.trusted_edge)
         # Streams end by themselves when their tasks do, which `drain` sees to; nothing else cuts them.
-        jsonrpc = JsonRpc(self._handler, contexts)
-        rest = RestDispatcher(self._handler, contexts)
+        jsonrpc = JsonRpc(self._handler, self._contexts)
+        rest = RestDispatcher(self._handler, self._contexts)
         routes = []
         for prefix in prefixes:
             routes += jsonrpc_routes(jsonrpc, prefix) + rest_routes(rest, prefix)
         routes += [card_route(self.card, prefix, time.time()) for prefix in prefixes]
-        return [*routes, health_route()]
+        return routes
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -23,6 +23,9 @@ ACCOUNT_KEY = "ksadk_account_id"
 RUNTIME_KEY = "ksadk_runtime_id"
 """Where a call context's `state` holds who is calling, once a trusted edge has said so."""
 
+OWNER_KEY = "ksadk_owner"
+"""Where it holds whose tasks a call is about, once the caller's identity was verified."""
+
 
 class StoreError(KsadkError):
     """Tasks cannot be kept or read. What was to be saved was not."""
@@ -39,8 +42,10 @@ class OwnerContext(ServerCallContext):
 
 
 def default_owner_resolver(context: ServerCallContext) -> str:
-    """Whose tasks a call is about: `account/runtime`, or the one of them that is known; else the user's
-    name; else `anonymous`. A slash inside of a name is written `%2F`."""
+    """Whose tasks a call is about: the verified caller; else `account/runtime`, or the one of them that is
+    known; else the user's name; else `anonymous`. A slash inside of a name is written `%2F`."""
+    if verified := context.state.get(OWNER_KEY):
+        return str(verified)
     sides = (context.state.get(ACCOUNT_KEY), context.state.get(RUNTIME_KEY))
     known = "/".join(quote(side, safe=" ") for side in sides if side)
     return known or context.user.user_name or "anonymous"

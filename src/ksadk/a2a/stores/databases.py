@@ -63,14 +63,13 @@ def engine_of(dsn: str) -> AsyncEngine:
         ) from error
 
 
-class DatabaseStores:
-    """The stores of one server in one database."""
+class GivenDatabaseStores:
+    """The stores around a task store of the SDK's, whose engine its maker disposes of."""
 
-    def __init__(self, dsn: str, owner_resolver: OwnerResolver | None) -> None:
-        self._engine = engine_of(dsn)
-        self._tasks = task_store(self._engine, TASK_TABLE, owner_resolver, create_table=True)
-        self.tasks: TaskStore = self._tasks
-        self.pauses: PauseStore = DatabasePauseStore(self._engine)
+    def __init__(self, tasks: DatabaseTaskStore) -> None:
+        self._tasks = tasks
+        self.tasks: TaskStore = tasks
+        self.pauses: PauseStore = DatabasePauseStore(tasks.engine)
 
     async def unfinished(self) -> list[Owned]:
         """The tasks that are SUBMITTED or WORKING."""
@@ -86,8 +85,18 @@ class DatabaseStores:
         return [Owned(self._tasks._from_orm(row), row.owner) for row in found]
 
     async def aclose(self) -> None:
+        """Nothing is ours to close."""
+
+
+class DatabaseStores(GivenDatabaseStores):
+    """The stores of one server in one database."""
+
+    def __init__(self, dsn: str, owner_resolver: OwnerResolver | None) -> None:
+        super().__init__(task_store(engine_of(dsn), TASK_TABLE, owner_resolver, create_table=True))
+
+    async def aclose(self) -> None:
         """Close the connections."""
-        await self._engine.dispose()
+        await self._tasks.engine.dispose()
 
 
 class DatabasePauseStore:
