@@ -180,7 +180,7 @@ def _local_skills(settings: Settings) -> Iterator[Finding]:
     from ksadk.skills.catalogue import local_skills, spaces_configured
     from ksadk.skills.lock_file import LOCK_NAME, SkillLock
     from ksadk.skills.service_address import ServiceAddress
-    from ksadk.toolsets.skill_scope import project_trusted
+    from ksadk.toolsets.skill_trust import project_trusted
 
     found = local_skills(settings, project_trusted=project_trusted(), keep=False)
     told = [*found.warnings, *(f"refused: {why}" for why in found.refused)]

@@ -70,15 +70,16 @@ def execute(
       agentengine skills execute --prompt "count the words of this text" --dry-run
     """
     from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_scope
+    from ksadk.toolsets.skill_trust import project_skills_scope
 
     if out is not None and out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is no directory", param_hint="--out")
     choices = SkillRunChoices(
         inputs=tuple(inputs or ()), timeout=math.ceil(seconds_of(timeout)) if timeout else None,
-        project_trusted=project or None, on_step=_say_step,
+        on_step=_say_step,
     )  # fmt: skip
     arguments = _arguments(names, prompt)
-    with skill_run_scope(choices):
+    with skill_run_scope(choices), project_skills_scope(project):
         if dry_run:
             with call_scope(TOOL) as gateway:
                 plan = gateway.preview(builtin_tool(TOOL), arguments)

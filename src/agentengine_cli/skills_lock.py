@@ -44,7 +44,7 @@ def lock(
     """
     from ksadk.skills.lock_file import LOCK_NAME, SkillLock
     from ksadk.skills.locking import current_lock
-    from ksadk.toolsets.skill_scope import project_trusted
+    from ksadk.toolsets.skill_trust import project_trusted
 
     path = project_dir() / LOCK_NAME
     before = SkillLock.read(path)

@@ -2,8 +2,7 @@
 
 # No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from agentengine_cli import output
 from agentengine_cli.base import new_group
 from agentengine_cli.calls import ReadCommand, run_tool
+from ksadk.toolsets.skill_trust import project_skills_scope
 
 list_app = new_group("List skills.")
 search_app = new_group("Find skills.")
@@ -40,7 +40,7 @@ def list_skills(
       agentengine skills list
       agentengine skills list --space local --source
     """
-    with _trusting(project):
+    with project_skills_scope(project):
         result = run_tool("list_skills", {"space_id": space})
     output.show_result(result, _with_warnings("skills", "source" if source else "", "No skill is there."))
 
@@ -59,7 +59,7 @@ def search(
       agentengine skills search "draw a diagram"
       agentengine skills search svg --limit 3
     """
-    with _trusting(project):
+    with project_skills_scope(project):
         result = run_tool("search_skills", {"query": query, "max_results": limit, "space_id": space})
     output.show_result(result, _with_warnings("results", "reason", "No skill matches."))
 
@@ -79,17 +79,9 @@ def load(
       agentengine skills load word-count
       agentengine skills load word-count --json
     """
-    with _trusting(project):
+    with project_skills_scope(project):
         result = run_tool("load_skill", {"skill_name": name, "space_id": space})
     output.show_result(result, _instructions)
-
-
-@contextmanager
-def _trusting(project: bool) -> Iterator[None]:
-    from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_scope
-
-    with skill_run_scope(SkillRunChoices(project_trusted=project or None)):
-        yield
 
 
 def _with_warnings(field: str, more: str, nothing: str) -> Callable[[dict[str, Any]], str]:

@@ -21,12 +21,11 @@ from ksadk.skills.runtime.base import SkillRuntimeResult, normalize_skill_names
 from ksadk.skills.runtime.workflow import Workflow, WorkflowRuntime
 from ksadk.toolsets.skill_choice import Chosen
 from ksadk.toolsets.skill_runtime import (
-    BubblewrapSandboxes,
-    LocalSandboxes,
     chosen_runtime,
     create_skill_runtime_backend,
     runtime_enabled,
 )
+from ksadk.toolsets.skill_sandboxes import BubblewrapSandboxes, LocalSandboxes
 
 Run = Callable[..., SkillRuntimeResult]
 

@@ -21,7 +21,8 @@ from ksadk.skills.runtime.template_agent import TemplateAgentRuntime, reported
 from ksadk.skills.runtime.workflow import Workflow, WorkflowRuntime
 from ksadk.toolsets.selection import load_builtin_tools
 from ksadk.toolsets.skill_choice import Chosen
-from ksadk.toolsets.skill_runtime import E2BSandboxes, workflow_runtime
+from ksadk.toolsets.skill_runtime import workflow_runtime
+from ksadk.toolsets.skill_sandboxes import E2BSandboxes
 
 Run = Callable[..., SkillRuntimeResult]
 

@@ -10,8 +10,8 @@ import pytest
 from ksadk.errors import CODES
 from ksadk.toolsets.platform import component_status
 from ksadk.toolsets.selection import describe_agentengine_tools
-from ksadk.toolsets.skill_scope import SkillRunChoices, skill_run_scope
 from ksadk.toolsets.skill_spaces import list_skill_spaces, preview_skill
+from ksadk.toolsets.skill_trust import project_skills_scope
 from ksadk.toolsets.skills import get_skill_tools, list_skills, load_skill, search_skills
 
 SKILL = """---
@@ -197,7 +197,7 @@ def test_the_projects_own_skills_are_left_out_with_what_to_do_until_they_are_ask
     result = list_skills()
     assert result["skills"] == []
     assert "agentengine trust" in result["warnings"][0]
-    with skill_run_scope(SkillRunChoices(project_trusted=True)):
+    with project_skills_scope():
         assert [skill["source"] for skill in list_skills()["skills"]] == ["project"]
 
 

@@ -72,25 +72,19 @@ def known() -> Verdict | None:
     list of tools asks it many times, so it looks anew only where something that it was found by changed.
     """
     asked = _asked()
-    found = _found.get(asked)
-    if not asked or found is None or found.seen != _state_of(found.watched) or time.time() >= found.until:
-        found = _look()
-        _found.clear()
-        _found[asked] = found
-    return found.verdict
+    if asked and asked in _found:
+        watched, seen, until, verdict = _found[asked]
+        if seen == _state_of(watched) and time.time() < until:
+            return verdict
+    _found.clear()
+    _found[asked] = found = _look()
+    return found[-1]
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What one look found; it holds until what it watched has another state, or until a time."""
+_States = tuple[tuple[int, int, int] | None, ...]
+_found: dict[tuple[object, ...], tuple[tuple[str, ...], _States, float, Verdict | None]] = {}
+"""What the last look watched, the states of that, until when it holds, and what it found."""
 
-    verdict: Verdict | None
-    watched: tuple[str, ...]
-    seen: tuple[tuple[int, int, int] | None, ...]
-    until: float
-
-
-_found: dict[tuple[object, ...], _Look] = {}
 _LOOKED_AT = ("PATH", "HOME", "XDG_STATE_HOME", "AGENTENGINE_UI_DIR", "KSADK_PROJECT_DIR")
 
 
@@ -102,16 +96,16 @@ def _asked() -> tuple[object, ...]:
     return ()
 
 
-def _look() -> _Look:
+def _look() -> tuple[tuple[str, ...], _States, float, Verdict | None]:
     program = find_bwrap()
     watched = (str(verdict_file()), *([program] if program else search_path()))
     seen = _state_of(watched)  # before the look: a change during it is seen next time
     verdict = without_run() or remembered(program or "")
     failed = verdict is not None and not verdict.works
-    return _Look(verdict, watched, seen, time.time() + _AGAIN_SECONDS if failed else math.inf)
+    return watched, seen, time.time() + _AGAIN_SECONDS if failed else math.inf, verdict
 
 
-def _state_of(paths: tuple[str, ...]) -> tuple[tuple[int, int, int] | None, ...]:
+def _state_of(paths: tuple[str, ...]) -> _States:
     return tuple(map(_state, paths))
 
 

@@ -10,7 +10,7 @@ from ksadk.settings import Settings
 from ksadk.tools.registry import builtin
 from ksadk.toolsets import sandbox, selection, skill_runtime
 from ksadk.toolsets.skill_finding import skill_space_ids
-from ksadk.toolsets.skill_scope import project_trusted
+from ksadk.toolsets.skill_trust import project_trusted
 
 
 def get_platform_tools() -> list[Any]:

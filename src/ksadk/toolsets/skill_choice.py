@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ksadk.settings import Settings
-from ksadk.toolsets.skill_scope import project_trusted
+from ksadk.toolsets.skill_trust import project_trusted
 
 if TYPE_CHECKING:
     from ksadk.skills.loader import LocalSkill

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ksadk.errors import KsadkError
 from ksadk.settings import Settings
-from ksadk.toolsets.skill_scope import project_trusted
+from ksadk.toolsets.skill_trust import project_trusted
 
 if TYPE_CHECKING:
     from ksadk.skills.catalogue import Catalogue, Entry

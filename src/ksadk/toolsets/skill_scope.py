@@ -14,14 +14,10 @@ from ksadk.runtime_context import scoped
 @dataclass(frozen=True)
 class SkillRunChoices:
     """inputs: files that are put into the run's `input/`. timeout: seconds, as configured if None.
-
-    project_trusted: whether skills of the project may be used.
-    on_step: is told in a few words what happens.
-    """
+    on_step: is told in a few words what happens."""
 
     inputs: tuple[Path, ...] = ()
     timeout: int | None = None
-    project_trusted: bool | None = None
     on_step: Callable[[str], None] = lambda _: None
 
 
@@ -39,15 +35,3 @@ def skill_run_scope(choices: SkillRunChoices) -> Iterator[SkillRunChoices]:
     """Let `execute_skills` go by `choices` inside a `with` block (the options of `skills execute`)."""
     with scoped(_choices, choices):
         yield choices
-
-
-def project_trusted() -> bool:
-    """Whether skills of the current project may be used: as was decided, else if it is trusted."""
-    chosen = _choices.get().project_trusted
-    if chosen is not None:
-        return chosen
-    from ksadk.sessions import project_dir
-    from ksadk.tools.trust import digest_of, is_trusted
-
-    project = project_dir()
-    return is_trusted(str(project), digest_of(project))

@@ -23,7 +23,7 @@ def list_skill_spaces() -> dict[str, Any]:
     from ksadk.skills.errors import SkillServiceError
     from ksadk.skills.models import LOCAL_SPACE
     from ksadk.skills.service_address import service_configured
-    from ksadk.toolsets.skill_scope import project_trusted
+    from ksadk.toolsets.skill_trust import project_trusted
 
     settings = Settings.from_env()
     local = local_skills(settings, project_trusted=project_trusted())
