@@ -69,6 +69,15 @@ class TaskEvent:
         return item if self.status is None else item | {"Status": self.status}
 
 
+def source_event_id(
+    task_id: str, permit_sha256: str, wire_position: int, ordinal: int, kind: EventKind
+) -> str:
+    """The id of an event: of the call of a permit, the item's number in it, and the event's in the item,
+    both from 0."""
+    source = f"{task_id}:{permit_sha256}:{wire_position}:{ordinal}:{kind}"
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
 class EventMaker:
     """Makes the events of one prepared call, whose items are counted from 0 as they come over the wire."""
 
@@ -82,15 +91,17 @@ class EventMaker:
         """The events of the next item."""
         made = enumerate(self._of(update))
         events = tuple(
-            TaskEvent(self._source_id(ordinal, kind), kind, payload, occurred_at, status)
+            TaskEvent(
+                source_event_id(self._task_id, self._permit, self._position, ordinal, kind),
+                kind,
+                payload,
+                occurred_at,
+                status,
+            )
             for ordinal, (kind, payload, occurred_at, status) in made
         )
         self._position += 1
         return events
-
-    def _source_id(self, ordinal: int, kind: EventKind) -> str:
-        source = f"{self._task_id}:{self._permit}:{self._position}:{ordinal}:{kind}"
-        return hashlib.sha256(source.encode()).hexdigest()
 
     def _of(self, update: Update) -> Iterator[tuple[EventKind, dict[str, Any], str, str | None]]:
         now = rfc3339(self._clock())

@@ -45,7 +45,7 @@ def open_stores(
     to be. Raises `StoreError`, codes `invalid_dsn`, `extra_not_installed`, `task_store_in_use` and
     `task_store_unavailable`.
     """
-    name = _file_name(dsn)
+    name = file_of(dsn)
     if name is None:
         stores: Stores = _databases().DatabaseStores(dsn, owner_resolver)
         return stores
@@ -68,7 +68,7 @@ def build_a2a_task_store(
     """
     if engine is None and dsn is None:
         return InMemoryTaskStore(owner_resolver_of(owner_resolver))
-    name = None if engine is not None or dsn is None else _file_name(dsn)
+    name = None if engine is not None or dsn is None else file_of(dsn)
     if name is not None:
         path = None if name == ":memory:" else Path(name)
         file = SQLiteFile(path, tasks.schema(table_name) if create_table else "")
@@ -113,7 +113,7 @@ class SQLiteStores:
             self._lock.release()
 
 
-def _file_name(dsn: str) -> str | None:
+def file_of(dsn: str) -> str | None:
     """The file of a DSN that our own SQLite store is for; None for what SQLAlchemy is to open."""
     scheme, separator, rest = dsn.partition("://")
     if scheme not in _SQLITE or not separator or "?" in rest:
