@@ -16,10 +16,10 @@ import pytest
 from vendor import NAME, PUBLIC, URL, Internet, Vendor, answer, at, closed_port, vendor
 
 from ksadk.a2a.client_errors import A2AProtocolError
+from ksadk.a2a.space.answer_limits import EgressLimits
 from ksadk.a2a.space.egress import Egress
 from ksadk.a2a.space.errors import A2AEgressError
 from ksadk.a2a.space.models import Credential, PreparedOperation, PreparedTarget, Route, RouteKind
-from ksadk.a2a.space.pinned_transport import EgressLimits
 from ksadk.a2a.wire import SEND, STREAM, Extras, Interface, Wire
 from ksadk.errors import KsadkError
 
@@ -210,6 +210,8 @@ def test_a_credential_takes_no_other_things_place(
         Credential({"X-Key": "a\nb"}),
         Credential({"X-Key": "a\0"}),
         Credential({"X-Key": "é"}),
+        Credential({"X-Key": " evil"}),
+        Credential({"X-Key": "evil\t"}),
         Credential({"X-Key\r\nX": "a"}),
         Credential({"X Key": "a"}),
         Credential({"": "a"}),
@@ -218,6 +220,8 @@ def test_a_credential_takes_no_other_things_place(
         Credential(cookies={"a=b": "1"}),
         Credential(cookies={"a;b": "1"}),
         Credential(query={"": "1"}),
+        Credential(query={"a": "\ud800"}),
+        Credential(query={"\ud800": "a"}),
     ],
 )
 def test_a_credential_that_is_none_is_refused_without_being_shown(credential: Credential) -> None:
@@ -326,8 +330,14 @@ def test_what_an_agent_repeats_of_the_credential_is_masked() -> None:
     with vendor(answer(said)) as agent:
         error = refused(egress(at(agent), Credential({"Authorization": f"Bearer {KEY}"})))
     assert isinstance(error, A2AProtocolError)
-    assert "***" in error.message
-    assert KEY not in error.message
+    assert error.message == "no such key: ***"
+
+
+def test_a_short_value_is_not_masked_in_what_it_is_not() -> None:
+    said = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"3 errors"}}'
+    with vendor(answer(said)) as agent:
+        error = refused(egress(at(agent), Credential(query={"tenant": "3"})))
+    assert (error.code, error.message) == ("InternalError", "3 errors")
 
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "
@@ -372,6 +382,11 @@ def test_an_agent_that_falls_silent_is_left(head: bytes, limits: EgressLimits, c
     with vendor(silent) as agent:
         internet = at(agent)
         assert refused(egress(internet, transport=internet.transport(limits=limits)), stream).code == code
+
+
+def test_an_answer_that_says_it_is_a_stream_is_not_read_as_an_unlimited_one() -> None:
+    with vendor(answer(b"[" * 65, kind="text/event-stream")) as agent:
+        assert refused(egress(at(agent)), message).code == "A2A_EGRESS_LIMIT_EXCEEDED"
 
 
 def test_an_agent_that_takes_no_connection_is_unreachable() -> None:

@@ -30,14 +30,9 @@ from vendor import (
 )
 
 from ksadk.a2a.client_errors import AgentUnreachable
+from ksadk.a2a.space.answer_limits import EgressLimits
 from ksadk.a2a.space.errors import A2AEgressError, RedirectRefused
-from ksadk.a2a.space.pinned_transport import (
-    POLICY_REVISION,
-    EgressLimits,
-    PinnedTransport,
-    external_url,
-    resolve,
-)
+from ksadk.a2a.space.pinned_transport import POLICY_REVISION, PinnedTransport, external_url, resolve
 from ksadk.errors import KsadkError
 from ksadk.public_addresses import first_not_public
 
@@ -324,6 +319,10 @@ OVER: dict[str, tuple[bytes | Callable[[ssl.SSLSocket], None], str]] = {
         answer(b"".join(b"data: [\n" for _ in range(9)) + b"\n", kind=STREAM),
         "A2A_EGRESS_LIMIT_EXCEEDED",
     ),
+    "a deep error that says it is a stream": (
+        answer(b"data: " + DEEP, "400 No", kind=STREAM),
+        "A2A_EGRESS_LIMIT_EXCEEDED",
+    ),
     "UTF-16": (answer(DEEP.decode().encode("utf-16")), "A2A_EGRESS_REFUSED"),
     "a packed body": (answer(PACKED, "200 OK", "Content-Encoding: deflate"), "A2A_EGRESS_REFUSED"),
     "a body packed twice": (answer(PACKED, "200 OK", "Content-Encoding: identity, br"), "A2A_EGRESS_REFUSED"),
@@ -334,6 +333,15 @@ OVER: dict[str, tuple[bytes | Callable[[ssl.SSLSocket], None], str]] = {
 def test_an_answer_over_a_limit_is_refused(said: bytes | Callable[[ssl.SSLSocket], None], code: str) -> None:
     with vendor(said) as agent:
         assert code_of(at(agent).transport(limits=SMALL)) == code
+
+
+def test_a_body_that_says_it_is_a_stream_where_none_was_asked_for_is_looked_at_as_a_whole() -> None:
+    with vendor(answer(DEEP, kind=STREAM)) as agent:
+        transport = at(agent).transport(limits=SMALL)
+        assert asyncio.run(post(transport)).content == DEEP  # of which a reader of events takes nothing
+        with pytest.raises(A2AEgressError) as refused:
+            asyncio.run(post(transport, accept="*/*"))
+    assert refused.value.code == "A2A_EGRESS_LIMIT_EXCEEDED"
 
 
 @pytest.mark.parametrize(

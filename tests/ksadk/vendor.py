@@ -172,10 +172,13 @@ def at(*servers: Vendor) -> Internet:
     return Internet(ports)
 
 
-async def post(transport: PinnedTransport, url: str = URL, content: bytes = b"{}") -> httpx.Response:
+async def post(
+    transport: PinnedTransport, url: str = URL, accept: str = "text/event-stream, application/json"
+) -> httpx.Response:
     """The answer to one request in a lease of its own, read to its end."""
+    headers = {"Content-Type": "application/json", "Accept": accept}
     async with transport.lease(url) as lease, httpx.AsyncClient(transport=lease) as http:
-        return await http.post(url, content=content, headers={"Content-Type": "application/json"})
+        return await http.post(url, content=b"{}", headers=headers)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from ksadk.a2a.space.errors import A2AEgressError, A2APublicEgressDisabled
-from ksadk.a2a.space.injection import InjectingTransport, no_cookies
+from ksadk.a2a.space.injection import SHORTEST_SECRET, InjectingTransport, no_cookies
 from ksadk.a2a.space.models import Credential, PreparedOperation
 from ksadk.a2a.space.pinned_transport import ExternalTransport
 from ksadk.a2a.wire import Extras
@@ -79,7 +79,8 @@ class Egress:
 
 
 def _values(credential: Credential) -> tuple[str, ...]:
+    """What is masked wherever the agent repeats it; a short word would be masked in what it is not."""
     given = (*credential.headers.values(), *credential.query.values(), *credential.cookies.values())
     # `Bearer x` is repeated as `x` as well.
-    words = {word for value in given for word in (value, *value.split())}
-    return tuple(sorted((word for word in words if word), key=len, reverse=True))
+    words = {word for value in given for word in (value, *value.split()) if len(word) >= SHORTEST_SECRET}
+    return tuple(sorted(words, key=len, reverse=True))

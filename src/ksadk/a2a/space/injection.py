@@ -23,7 +23,7 @@ SHORTEST_SECRET = 8
 """A shorter text would be found in requests that do not carry it."""
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
 _COOKIE_VALUE = re.compile(r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*")
 # What says how the message is framed, routed and read.
 _NOT_A_CREDENTIALS = frozenset({
@@ -78,6 +78,12 @@ def _check(credential: Credential) -> None:
     for name, value in credential.cookies.items():
         if not _NAME.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
             raise A2AEgressError("the credential has a cookie that is none", code="A2A_EGRESS_REFUSED")
+    try:
+        "".join([*credential.query, *credential.query.values()]).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        raise A2AEgressError(
+            "the credential has a parameter that is none", code="A2A_EGRESS_REFUSED"
+        ) from None
     if "" in credential.query:
         raise A2AEgressError("the credential has a parameter without a name", code="A2A_EGRESS_REFUSED")
 

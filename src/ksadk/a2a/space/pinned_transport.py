@@ -15,15 +15,13 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import NoReturn, Protocol, TypeVar
+from typing import Protocol
 
 import httpx
 
 from ksadk.a2a.client_errors import AgentUnreachable
-from ksadk.a2a.space.errors import A2AEgressError, RedirectRefused
-from ksadk.a2a.space.json_limits import JsonLimits
-from ksadk.a2a.sse import EventReader
+from ksadk.a2a.space.answer_limits import Deadline, EgressLimits, bounded
+from ksadk.a2a.space.errors import A2AEgressError
 from ksadk.a2a.urls import split_http_url
 from ksadk.public_addresses import by_family, first_not_public, literal
 
@@ -40,25 +38,6 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 _LEAST_SHARE = 1.0
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class EgressLimits:
-    """What an operation may take: bytes of an answer and of a JSON string, levels of JSON, seconds.
-
-    connect_seconds are for the name and then for its addresses, which share them, but get a second each;
-    read_seconds for each silence; operation_seconds begin with the lease. The bytes of a stream are counted
-    together, its depth and strings per event.
-    """
-
-    body_bytes: int = 8 * 1024 * 1024
-    json_depth: int = 64
-    string_bytes: int = 1024 * 1024
-    connect_seconds: float = 5.0
-    read_seconds: float = 30.0
-    operation_seconds: float = 300.0
 
 
 class ExternalTransport(Protocol):
@@ -160,34 +139,6 @@ class PinnedTransport:
         return answers
 
 
-class Deadline:
-    """When an operation must have ended, by a clock that only goes forward."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._at = clock() + seconds
-
-    async def within(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What the work comes to in the time that is left."""
-        left = self._at - self._clock()
-        if left <= 0:
-            self._over(None)
-        try:
-            async with asyncio.timeout(left) as scope:
-                return await work()
-        except TimeoutError as error:
-            if not scope.expired():
-                raise
-            self._over(error)
-
-    def _over(self, error: BaseException | None) -> NoReturn:
-        raise A2AEgressError(
-            f"the agent was not done within the {self._seconds:g} seconds of an operation",
-            code="A2A_EGRESS_TIMEOUT",
-        ) from error
-
-
 class Lease(httpx.AsyncBaseTransport):
     """Carries the requests of one operation to the origin that it was taken for, and to no other."""
 
@@ -212,17 +163,10 @@ class Lease(httpx.AsyncBaseTransport):
         self._check(request)
         response = await self._deadline.within(lambda: self._dial(request))
         try:
-            _refuse_answers(response, self._name)
-            assert isinstance(response.stream, httpx.AsyncByteStream)
-            body = BoundedBody(
-                response.stream, self._limits, self._deadline, _inspector(response, self._limits)
-            )
+            return bounded(request, response, self._limits, self._deadline)
         except BaseException:
             await response.aclose()
             raise
-        return httpx.Response(
-            response.status_code, headers=response.headers, stream=body, extensions=response.extensions
-        )
 
     async def aclose(self) -> None:
         """End the lease: its connections are closed, and it carries nothing more."""
@@ -276,40 +220,6 @@ class Lease(httpx.AsyncBaseTransport):
         )
 
 
-class BoundedBody(httpx.AsyncByteStream):
-    """A body that raises where it is over the limits, before what is over them can be used."""
-
-    def __init__(
-        self,
-        body: httpx.AsyncByteStream,
-        limits: EgressLimits,
-        deadline: Deadline,
-        inspect: Callable[[bytes], None],
-    ) -> None:
-        self._body = body
-        self._limits = limits
-        self._deadline = deadline
-        self._inspect = inspect
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
-        size = 0
-        parts = aiter(self._body)
-        while (part := await self._deadline.within(lambda: anext(parts, None))) is not None:
-            size += len(part)
-            if size > self._limits.body_bytes:
-                raise A2AEgressError(
-                    f"the agent's answer has more than {self._limits.body_bytes:,} bytes",
-                    code="A2A_EGRESS_LIMIT_EXCEEDED",
-                )
-            self._inspect(part)
-            yield part
-
-    async def aclose(self) -> None:
-        """Close the body."""
-        await self._body.aclose()
-
-
 def external_url(text: str) -> httpx.URL:
     """A URL that a public agent can have: https, a host name or address, no user, no fragment."""
     try:
@@ -333,29 +243,3 @@ def external_url(text: str) -> httpx.URL:
 
 def _unusable(why: str) -> A2AEgressError:
     return A2AEgressError(f"the agent's address cannot be called: {why}", code="A2A_EGRESS_REFUSED")
-
-
-def _refuse_answers(response: httpx.Response, name: str) -> None:
-    """Refuse what is not followed, and what cannot be looked into: redirects, compressed bodies."""
-    if 300 <= response.status_code < 400:
-        raise RedirectRefused(
-            f"{name} sends elsewhere (status {response.status_code}) instead of answering; nobody follows"
-        )
-    encodings = response.headers.get("content-encoding", "identity").lower()
-    if encodings.strip() not in {"identity", ""}:
-        raise A2AEgressError(
-            f"{name} answers compressed, which it was not asked for", code="A2A_EGRESS_REFUSED"
-        )
-
-
-def _inspector(response: httpx.Response, limits: EgressLimits) -> Callable[[bytes], None]:
-    """What looks at the JSON of a body: of the whole body, or of each event of a stream."""
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        return JsonLimits(limits.json_depth, limits.string_bytes).feed
-    reader = EventReader()
-
-    def events(part: bytes) -> None:
-        for event in reader.feed(part):
-            JsonLimits(limits.json_depth, limits.string_bytes).feed(event)
-
-    return events
