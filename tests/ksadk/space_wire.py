@@ -8,12 +8,14 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient
 from ksadk.a2a.space.tokens import WorkloadTokens
@@ -196,3 +198,36 @@ def platform(**answers: str | bytes | list[str | bytes]) -> Iterator[Platform]:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(5)
+
+
+class ToLoopback(httpx.AsyncBaseTransport):
+    """Takes what is meant for any host to a port of this machine, over http and otherwise unchanged."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._transport = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.url = request.url.copy_with(scheme="http", host="127.0.0.1", port=self._port)
+        return await self._transport.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+class Vendors:
+    """An external transport that leads every vendor's name to one server."""
+
+    policy_revision = "test"
+    route_kinds = frozenset({"external_public"})
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    @asynccontextmanager
+    async def lease(self, url: str) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        transport = ToLoopback(self._port)
+        try:
+            yield transport
+        finally:
+            await transport.aclose()

@@ -55,6 +55,10 @@ class HostedGateway:
             headers[PERMIT_HEADER] = prepared.call_permit
         return Extras(headers, {}, tuple(filter(None, (token, prepared.call_permit))))
 
+    def secrets(self) -> frozenset[str]:
+        """The workload tokens."""
+        return self._tokens.secrets()
+
 
 def platform_client(
     transport: httpx.AsyncBaseTransport | None = None, timeout: httpx.Timeout | float | None = None

@@ -160,8 +160,8 @@ class A2APublicActionsClient:
         return self._gateway.extras(prepared)
 
     def secrets(self) -> frozenset[str]:
-        """The token and the keys of the service."""
-        return self._service.secrets()
+        """The token and the keys of the service, and the workload tokens."""
+        return self._service.secrets() | self._gateway.secrets()
 
     async def list_agents(
         self,

@@ -49,13 +49,9 @@ class WorkloadTokens:
         self._read[audience] = text
         return text
 
-    def shown_so_far(self) -> frozenset[str]:
-        """The tokens that were read last."""
-        return frozenset(self._read.values())
-
     def secrets(self) -> frozenset[str]:
-        """Those, and the tokens that are there now, whether they were needed or not: what no other origin may
-        be sent."""
+        """The tokens that were read last, and those that are there now, needed or not: what no other origin
+        may be sent."""
         found = set(self._read.values())
         for audience in get_args(Audience):
             try:
