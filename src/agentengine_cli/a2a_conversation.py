@@ -9,7 +9,8 @@ from typing import Any
 
 from agentengine_cli import output
 from agentengine_cli.a2a_agents import Connection
-from agentengine_cli.a2a_text import StreamText, resume_command, show_update
+from agentengine_cli.a2a_place import AtAddress
+from agentengine_cli.a2a_text import StreamText, show_update
 from ksadk.a2a.client import (
     ENDED_BADLY,
     INTERRUPTED,
@@ -36,7 +37,8 @@ class Conversation:
         self._stream = stream
         self._wait = wait
         self._last: Update | None = None
-        self._text = StreamText(connection.target)
+        self._place = AtAddress(connection.target)
+        self._text = StreamText(self._place)
         self.interactive = False
 
     def conduct(self, message: Outgoing) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class Conversation:
             message = Outgoing((answer,), update.task_id, update.context_id)
         if not self._stream:
             self._show(update)
-        _warn(update)
+        warn(update)
         return {
             "ok": True, "task_id": update.task_id, "context_id": update.context_id, "state": update.state,
         }  # fmt: skip
@@ -68,7 +70,7 @@ class Conversation:
             return asyncio.run(self._spoken(message))
         except KeyboardInterrupt:
             if self._last is not None and self._last.task_id:
-                output.say(f"task {self._last.task_id} goes on: {resume_command(self._last, self._target)}")
+                output.say(f"task {self._last.task_id} goes on: {self._place.command(self._last)}")
             raise
 
     async def _spoken(self, message: Outgoing) -> Update:
@@ -77,7 +79,7 @@ class Conversation:
                 return await self._answered(agent, message)
         except TimeoutError as error:
             late = timed_out(self._timeout, self._last)
-            late.hint = resume_command(self._last, self._target) if self._last else None
+            late.hint = self._place.command(self._last) if self._last else None
             raise late from error
         except AgentError as error:
             if error.code == "TaskNotFoundError" and message.task_id:
@@ -111,18 +113,14 @@ class Conversation:
         elif self._stream:
             self._text.show(update)
         else:
-            show_update(update, self._target)
-
-    @property
-    def _target(self) -> str:
-        return self._connection.target
+            show_update(update, self._place)
 
 
 def _notice(words: str) -> None:
     output.say(f"note: {words}")
 
 
-def _warn(update: Update) -> None:
+def warn(update: Update) -> None:
     """Say on stderr how a task ended or paused, unless it completed."""
     if update.state in ENDED_BADLY | INTERRUPTED:
         reason = said_text(update, data=False)  # data is on stdout

@@ -7,7 +7,8 @@ import sys
 import time
 from typing import Any
 
-from agentengine_cli.a2a_text import approval_request, field
+from agentengine_cli.a2a_place import approval_request
+from agentengine_cli.a2a_text import field
 from agentengine_cli.keys import END_OF_INPUT, KeyReader
 from agentengine_cli.output import visible
 from ksadk.a2a.client import Update

@@ -199,12 +199,13 @@ def _rows(page: dict[str, Any]) -> str:
 
 def _shown(update: Any, target: str) -> dict[str, Any]:
     """Print a task, a bare `Task` as JSON; what the log keeps of it."""
+    from agentengine_cli.a2a_place import AtAddress
     from agentengine_cli.a2a_text import show_update
 
     if output.json_wanted.get():
         output.write_json(update.document["task"])
     else:
-        show_update(update, target)
+        show_update(update, AtAddress(target))
     return {"ok": True, "task_id": update.task_id, "state": update.state}
 
 

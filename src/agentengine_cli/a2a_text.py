@@ -7,26 +7,28 @@ field. Control characters are shown as escapes.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agentengine_cli.a2a_place import Place
 from agentengine_cli.output import visible, write_utf8
-from ksadk.a2a.client import INTERRUPTED, TERMINAL, Update
+from ksadk.a2a.client import Update
 from ksadk.a2a.parts import REASONING
 from ksadk.a2a.stream import Output, is_thinking
 
 
-def show_update(update: Update, target: str) -> None:
+def show_update(update: Update, place: Place) -> None:
     """Print how a task stands, or a message, with what to type next."""
-    write_utf8("".join([*_ids(update), *_said(update), *_artifacts(update), *resume(update, target)]))
+    names = [field(*name) for name in place.names(update)]
+    resume = [field("Resume", command)] if (command := place.command(update)) else []
+    write_utf8("".join([*names, *_said(update), *_artifacts(update), *resume]))
 
 
 class StreamText:
     """Prints a stream thing by thing: of an artifact that grows only what is new, and once its name."""
 
-    def __init__(self, target: str) -> None:
-        self._target = target
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._output = Output()
         self._named: set[str] = set()
         self._state = ""
@@ -38,10 +40,11 @@ class StreamText:
             write_utf8("".join(self._artifact(update)))
             return
         if update.ends:
-            show_update(update, self._target)
+            show_update(update, self._place)
             return
         told, self._state = self._state, update.state
-        lines = _ids(update) if update.kind == "task" else [field("State", update.state)]
+        names = self._place.names(update)
+        lines = [field(*name) for name in (names if update.kind == "task" else names[-1:])]
         if update.kind != "task" and update.state == told:
             lines = []
         write_utf8("".join([*lines, *_said(update), *_artifacts(update)]))
@@ -62,12 +65,6 @@ def field(label: str, value: str) -> str:
     if "\n" not in value:
         return f"{label}: {visible(value, keep=chr(9))}\n"
     return f"{label}:\n" + "".join(f"  {visible(line, keep=chr(9))}\n" for line in value.split("\n")) + "\n"
-
-
-def _ids(update: Update) -> list[str]:
-    if update.kind == "message":
-        return [field("Context", update.context_id)] if update.context_id else []
-    return [field("Task", update.task_id), field("Context", update.context_id), field("State", update.state)]
 
 
 def _said(update: Update) -> Iterator[str]:
@@ -104,34 +101,3 @@ def _content(parts: Iterable[Any], label: str) -> Iterator[str]:
             yield field(
                 "File", ", ".join(item for item in (part.filename, part.media_type, part.url) if item)
             )
-
-
-def approval_request(update: Update) -> dict[str, Any] | None:
-    """What the agent wants to have approved; None where it asks for anything else."""
-    from ksadk.a2a.parts import value_of
-
-    for part in update.said.parts if update.said else ():
-        data = value_of(part.data) if part.WhichOneof("content") == "data" else None
-        if isinstance(data, dict) and data.get("kind") == "approval_request":
-            inner = data.get("approval_request")
-            return inner if isinstance(inner, dict) else {}
-    return None
-
-
-def resume(update: Update, target: str) -> list[str]:
-    """The line with the exact command that goes on from here."""
-    return [field("Resume", command)] if (command := resume_command(update, target)) else []
-
-
-def resume_command(update: Update, target: str) -> str:
-    """The command that goes on: it answers, looks again, or begins the next task in the same context."""
-    at = f"-a {shlex.quote(target)}"
-    if update.state in INTERRUPTED and approval_request(update) is not None:
-        return f"agentengine a2a status {shlex.quote(update.task_id)} {at}"  # no answer of words decides
-    if update.state in INTERRUPTED and update.state != "auth-required":
-        return f"agentengine a2a call {at} --task-id {shlex.quote(update.task_id)} ANSWER"
-    if update.task_id and update.state not in TERMINAL:
-        return f"agentengine a2a status {shlex.quote(update.task_id)} {at} --wait"
-    if update.context_id:
-        return f"agentengine a2a call {at} --context-id {shlex.quote(update.context_id)} MESSAGE"
-    return ""
