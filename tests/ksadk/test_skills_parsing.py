@@ -385,6 +385,12 @@ NEARLY = (
     "license: |\n  x\n  allowed-tools: Read\n",
     "compatibility: Use when: x allowed-tools: Read\n",
     "license: a: b\n allowed-tools: Read\n",
+    "allowed-tools\uff1aRead\n", "allowed-tools = Read\n", "allowed-tools Read\n", "  allowed_tools Read\n",
+    "allowedTools Read\n", "allowed-tools # why\n: Read\n",
+    "\uff41\uff4c\uff4c\uff4f\uff57\uff45\uff44-tools: Read\n",
+    "license: |\n  x\n  allow-tools: Read\n", "license: |\n  x\n  allowed-tools\u200b: Read\n",
+    "license: a: b\n  allowed\u2013tools: Read\n", "license: a: b\n? 'allowed-tools'\n: Read\n",
+    'metadata:\n  x:\n    "allowed\\x2dtools": Read\n',
 )  # fmt: skip
 """Frontmatter whose author meant a restriction that cannot be read for sure."""
 
@@ -397,7 +403,26 @@ def test_a_restriction_that_was_meant_is_never_lost(line: str, end: str) -> None
     assert document.refusal is not None or (allowed is not None and not allowed.grants)
 
 
-@pytest.mark.parametrize("line", ["# allowed-tools: Read\n", "license: MIT\n", "metadata:\n  tool: x\n"])
+@pytest.mark.parametrize("between", ["---\n", "---\n\n", "---\nlicense: MIT\n"])
+def test_a_restriction_right_below_the_fields_is_not_lost_either(between: str) -> None:
+    document = parse_skill_md(f"---\n{HEAD}{between}allowed-tools: Read\n---\nDo it.\n".encode())
+    assert document.fields.allowed_tools == AllowedTools.nothing()
+    line = between.count("\n") + 4
+    assert f"{line}:1 allowed_tools_unreadable" in told(document)
+
+
+UNRESTRICTED = (
+    "# allowed-tools: Read\n", "license: MIT\n", "metadata:\n  tool: x\n",
+    "license: of the allowed tools\n", "license: |\n  says which\n  allowed tools there are\n",
+)  # fmt: skip
+
+
+def test_what_instructions_say_of_permissions_further_down_restricts_nothing() -> None:
+    body = "# Writing skills\n\nallowed-tools: Read\n"
+    assert parsed(HEAD, body).fields.allowed_tools is None
+
+
+@pytest.mark.parametrize("line", UNRESTRICTED)
 def test_a_skill_whose_author_restricts_nothing_is_not_restricted(line: str) -> None:
     assert parsed(HEAD + line).fields.allowed_tools is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -14,6 +15,11 @@ _GRANT = re.compile(
 )
 _END = re.compile(r"[\s,]*")
 _PERMISSION_LETTERS = "allowedtools"
+_LINE = re.compile("[^\r\n\x85\u2028\u2029]+")  # as YAML parts them
+_RESTRICTION = re.compile(
+    r"[ \t?'\"-]*+allowed[-_]?tools?\b"
+    r"|(?![ \t]*+#).*allow(?:ed)?[-_ ]?tools?['\"]?[ \t]*+[:=]"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class AllowedTools:
 
 def is_permission_key(key: str) -> bool:
     """Whether a key is `allowed-tools`, or so near to it that its author must have meant a restriction."""
-    letters = "".join(filter(str.isalpha, key)).casefold()
+    letters = "".join(filter(str.isalpha, _plain(key)))
     if letters == _PERMISSION_LETTERS:
         return True
     if "tool" not in letters and not letters.startswith("all") and "allow" not in letters:
@@ -73,3 +79,20 @@ def is_permission_key(key: str) -> bool:
     import difflib
 
     return difflib.SequenceMatcher(None, letters[:64], _PERMISSION_LETTERS).ratio() >= 0.8
+
+
+def restriction_in(text: str) -> int | None:
+    """The place of the first line that looks like `allowed-tools`, though YAML made no key of it; comments
+    aside. It begins with that, with or without a colon, or has it before a colon."""
+    if text.isascii() and "tool" not in text.lower():
+        return None
+    lines = _LINE.finditer(text)
+    return next((line.start() for line in lines if _RESTRICTION.match(_plain(line[0]))), None)
+
+
+def _plain(text: str) -> str:
+    """A text in which what looks the same is the same: of full width, with other hyphens, or unseen."""
+    if not text.isascii():
+        seen = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+        text = "".join("-" if unicodedata.category(char) == "Pd" else char for char in seen)
+    return text.casefold()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ksadk.skills.allowed_tools import AllowedTools, is_permission_key
+from ksadk.skills.allowed_tools import AllowedTools, is_permission_key, restriction_in
 from ksadk.skills.findings import Findings
 from ksadk.skills.repairs import is_text
 from ksadk.skills.yaml_nodes import Node
@@ -23,10 +23,6 @@ MAX_COMPATIBILITY_CHARS = 500
 _PORTABLE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _UNUSABLE_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\.\.?\Z|.{257}", re.DOTALL)
 _COMMENT = re.compile(r"[ \t]+#")
-_ENDS = "\r\n\x85\u2028\u2029"  # where lines of YAML end
-_PERMISSION_LINE = re.compile(
-    rf"(?<![^{_ENDS}])[ \t]*+(?!#)[^{_ENDS}]*?allowed[-_ ]?tools['\"]?\s*:", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -67,14 +63,16 @@ def read_fields(
     *,
     unsure: frozenset[str] = frozenset(),
     directory: str = "",
+    below: int | None = None,
 ) -> Frontmatter:
     """The fields of a mapping, which was read from `text`.
 
     place: what is at an index of `text`, as an index of what the findings are about.
     unsure: keys whose values were only guessed at.
     directory: the name that the specification wants the skill to have; any if empty.
+    below: where permissions stand that are no part of the fields any more.
     """
-    return _Fields(root, text, place, findings).read(unsure, directory)
+    return _Fields(root, text, place, findings).read(unsure, directory, below)
 
 
 def tell_comment(findings: Findings, end: int, key: str) -> None:
@@ -98,7 +96,7 @@ class _Fields:
         self.place = place
         self.findings = findings
 
-    def read(self, unsure: frozenset[str], directory: str) -> Frontmatter:
+    def read(self, unsure: frozenset[str], directory: str, below: int | None) -> Frontmatter:
         texts = {key: self._text(key) for key in TEXT_FIELDS}
         self._name(texts["name"], directory)
         self._description(texts["description"])
@@ -106,7 +104,7 @@ class _Fields:
         lists: dict[str, tuple[str, ...]] = {}
         others = self._others(lists)
         return Frontmatter(
-            **texts, metadata=self._metadata(lists), allowed_tools=self._permissions(unsure),
+            **texts, metadata=self._metadata(lists), allowed_tools=self._permissions(unsure, below),
             lists=lists, others=others,
         )  # fmt: skip
 
@@ -229,7 +227,7 @@ class _Fields:
                 lists[key] = words
         return others
 
-    def _permissions(self, unsure: frozenset[str]) -> AllowedTools | None:
+    def _permissions(self, unsure: frozenset[str], below: int | None) -> AllowedTools | None:
         """What is allowed; what cannot be read for sure allows nothing."""
         key = "allowed-tools"
         node = self.nodes.get(key)
@@ -241,11 +239,12 @@ class _Fields:
             null = node.plain and str(node.value).lower() == "null"
             if allowed.valid and not null and not any(item.strange for item in [node, *inner]):
                 return allowed
-        place = self._near_permissions() if node is None else node.start
+        near = self._near_permissions() if node is None else node.start
+        place = below if near is None else self.place(near)
         if place is None:
             return None
         self.findings.error(
-            self.place(place), "allowed_tools_unreadable",
+            place, "allowed_tools_unreadable",
             "what looks like allowed-tools cannot be read for sure, so the skill is allowed no tool at all",
             "on a line of its own: allowed-tools: Read Bash(git:*)",
         )  # fmt: skip
@@ -253,14 +252,20 @@ class _Fields:
 
     def _near_permissions(self) -> int | None:
         """The place of something that is not `allowed-tools`, but was meant to be."""
-        metadata = self.nodes.get("metadata")
-        below = metadata.value if metadata is not None and isinstance(metadata.value, dict) else {}
-        places = zip(below, metadata.keys if metadata is not None else (), strict=True)
-        for key, place in (*self.keys.items(), *places):
+        for key, place in (*self.keys.items(), *_keys_below(self.nodes.values())):
             if is_permission_key(key):
                 return place
-        mentioned = _PERMISSION_LINE.search(self.text) if "allowed" in self.text.lower() else None
-        return mentioned.start() if mentioned else None
+        return restriction_in(self.text)
+
+
+def _keys_below(nodes: Iterable[Node]) -> Iterator[tuple[str, int]]:
+    """Every key in nodes, however deep, with its place."""
+    for node in nodes:
+        if isinstance(node.value, dict):
+            yield from zip(node.value, node.keys, strict=True)
+            yield from _keys_below(node.value.values())
+        elif isinstance(node.value, list):
+            yield from _keys_below(node.value)
 
 
 def _words(node: Node) -> tuple[str, ...] | None:

@@ -25,6 +25,12 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n|\n|\r))++(?=---[ \t]*[\r\n])")
 _OPENING = re.compile(r"---[ \t]*(?:\r\n|\n|\r|\Z)")
 _FENCE = re.compile(rf"(?<=[\r\n]){_OPENING.pattern}")
 """Blanks may follow the hyphens, as the specification's own validator takes them; none may precede them."""
+_PERMISSIONS_BELOW = re.compile(
+    r"(?:[ \t]*+(?:\r\n|\n|\r))*+"
+    r"(?:[a-z][\w-]*+[ \t]*+:[^\r\n]*+(?:\r\n|\n|\r))*?(?=allowed[-_]?tools[ \t]*+:)",
+    re.IGNORECASE,
+)
+"""Where the instructions begin with further fields, which were to be above the fence."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ class _Parser:
             )
         else:
             body = self.text[closing.end() :].replace("\r\n", "\n").replace("\r", "\n").strip()
-            fields = self._fields(opening.end(), closing.start())
+            below = _PERMISSIONS_BELOW.match(self.text, closing.end())
+            fields = self._fields(opening.end(), closing.start(), below and below.end())
         return Document(fields, body, self.findings.in_order(), tuple(self.edits))
 
     def _start(self) -> int:
@@ -113,7 +120,7 @@ class _Parser:
         self.findings.warning(index, code, message, "take it out", repaired=True)
         self.edits.append(edit)
 
-    def _fields(self, start: int, end: int) -> Frontmatter:
+    def _fields(self, start: int, end: int, below: int | None) -> Frontmatter:
         if end - start > MAX_FRONTMATTER_CHARS:
             message = f"the fields have more than {MAX_FRONTMATTER_CHARS:,} characters"
             self.findings.error(start, "frontmatter_too_large", message, refuses=True)
@@ -141,7 +148,7 @@ class _Parser:
         edits = [repair.edit for repair in repairs]
         return read_fields(
             root, text, lambda index: start + place_before(index, edits), self.findings,
-            unsure=frozenset(repair.key for repair in repairs), directory=self.directory,
+            unsure=frozenset(repair.key for repair in repairs), directory=self.directory, below=below,
         )  # fmt: skip
 
     def _tell(self, repair: Repair, base: int) -> None:
