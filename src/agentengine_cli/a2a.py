@@ -28,11 +28,13 @@ class A2AGroup(LazyGroup):
     entries: ClassVar[Mapping[str, Entry]] = {
         "card": Entry("", "Print an agent's A2A 1.0 Agent Card, or check a card."),
         "serve": Entry("agentengine_cli.a2a_serve", "Serve an agent on this machine."),
+        "register": Entry("agentengine_cli.a2a_register", "Put an agent into a Space of a center."),
         "discover": Entry("agentengine_cli.a2a_discover", "Show an agent, and what would not work."),
         "call": Entry("agentengine_cli.a2a_call", "Send a message to an agent."),
         "status": Entry("agentengine_cli.a2a_tasks:status_app", "Show how a task of an agent stands."),
         "cancel": Entry("agentengine_cli.a2a_tasks:cancel_app", "Cancel a task of an agent."),
         "tasks": Entry("agentengine_cli.a2a_tasks:tasks_app", "List the tasks of an agent."),
+        "center": Entry("agentengine_cli.a2a_center", "Run an A2A Center: Spaces of agents."),
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -61,3 +64,45 @@ class HTTPServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+async def serve_until_signal(
+    apps: Mapping[socket.socket, Any], ready: Callable[[], None], *, grace: int, max_connections: int
+) -> None:
+    """Serve an ASGI app at each socket, until SIGINT or SIGTERM; `ready` is called once all of them answer.
+
+    A first signal gives requests `grace` seconds to end, a second ends them at once. Each app's lifespan is
+    begun before its first request, and ended after its last.
+    """
+    servers = {
+        listening: HTTPServer(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                ws="none",
+                server_header=False,
+                proxy_headers=False,  # who is connected is who is believed
+                limit_concurrency=max_connections,
+                timeout_graceful_shutdown=grace,
+            )
+        )
+        for listening, app in apps.items()
+    }
+
+    def stop(number: int) -> None:
+        for server in servers.values():
+            server.handle_exit(number, None)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    serving = [loop.create_task(server.serve([listening])) for listening, server in servers.items()]
+    while not all(server.started for server in servers.values()) and not any(it.done() for it in serving):
+        await asyncio.sleep(0.005)
+    if all(server.started for server in servers.values()):
+        ready()
+    else:  # one could not start; its log says why
+        stop(signal.SIGTERM)
+    await asyncio.gather(*serving)

@@ -15,7 +15,7 @@ from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import Tool
 
 EXEMPT = {
-    "init", "a2a card", "a2a serve", "tools list", "tools describe", "approvals list", "approvals show",
+    "init", "a2a card", "a2a serve", "a2a center", "tools list", "tools describe", "approvals list", "approvals show",
     "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
     "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
     "approvals suggest", "approvals watch", "config show", "doctor",

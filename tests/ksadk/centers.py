@@ -18,9 +18,10 @@ import uvicorn
 
 from ksadk.a2a.callers import BearerFile
 from ksadk.a2a.card import build_agent_card
-from ksadk.a2a.center.app import ACTIONS_PATH, ADMIN_PATH, Center, CenterOptions
+from ksadk.a2a.center.app import ACTIONS_PATH, Center, CenterOptions
 from ksadk.a2a.center.database import open_database
 from ksadk.a2a.center.event_log import Patience
+from ksadk.a2a.center.registering import ADMIN_PATH
 from ksadk.a2a.center.workload_tokens import TokenIssuer, Workload
 from ksadk.a2a.space.tokens import Audience
 

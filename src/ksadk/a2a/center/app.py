@@ -31,6 +31,7 @@ from ksadk.a2a.center.gateway import Gateway
 from ksadk.a2a.center.ledger import Ledger
 from ksadk.a2a.center.permits import Permits
 from ksadk.a2a.center.refusal import Refusal
+from ksadk.a2a.center.registering import ADMIN_PATH, REGISTER
 from ksadk.a2a.center.registry import Registry, new_id
 from ksadk.a2a.center.workload_tokens import LIFETIME, Signer, TokenIssuer, Workload
 from ksadk.a2a.guards import Guards, Hosts
@@ -40,7 +41,6 @@ from ksadk.a2a.space.tokens import Audience
 from ksadk.errors import KsadkError
 
 ACTIONS_PATH = "/agentengine/internal/v1/a2a"
-ADMIN_PATH = "/agentengine/admin/v1/a2a"
 HOUSEKEEPING_SECONDS = 30.0
 _ORPHANED_SECONDS = 3600
 
@@ -119,7 +119,7 @@ class Center:
         app = Starlette(
             routes=[
                 Route(f"{ACTIONS_PATH}/{{action}}", self._action, methods=["POST"]),
-                Route(f"{ADMIN_PATH}/RegisterA2AAgent", self._register, methods=["POST"]),
+                Route(f"{ADMIN_PATH}/{REGISTER}", self._register, methods=["POST"]),
                 Route(agent + JSONRPC_PATH, self._gateway.jsonrpc, methods=["POST"]),
                 Route(agent + REST_PATH + "/{path:path}", self._gateway.rest, methods=["GET", "POST"]),
                 health_route(),
@@ -153,7 +153,7 @@ class Center:
             raise Refusal(401, "A2A_UNAUTHENTICATED", "a token of the center's administrator is needed")
         data = await self._actions.register(_object(await request.body()))
         log.info("%s registered %s, version %s", caller.name, data["A2AAgentId"], data["VersionId"])
-        return _envelope(200, "success", "RegisterA2AAgent", data)
+        return _envelope(200, "success", REGISTER, data)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -195,6 +195,12 @@ class Registry:
             raise not_found("space", "A2ASpaceId", space_id)
         return [Agent.of_row(row) for row in rows]
 
+    async def spaces(self) -> list[str]:
+        """The ids of the Spaces."""
+        async with self._database.transaction() as transaction:
+            rows = await transaction.run("SELECT DISTINCT space_id FROM a2a_center_agents ORDER BY space_id")
+        return [row["space_id"] for row in rows]
+
     async def credential_handles(self) -> frozenset[str]:
         """The handles of the credentials that agents have."""
         async with self._database.transaction() as transaction:
