@@ -33,8 +33,12 @@ AgentOption = Annotated[
     ),
 ]  # fmt: skip
 SpaceOption = Annotated[
-    str, typer.Option("--space-id", metavar="SPACE", help="The Space that the agent's id belongs to.")
-]
+    str | None,
+    typer.Option(
+        "--space-id", metavar="SPACE",
+        help="The Space to call in; where one is configured, an agent's or a task's id alone means it.",
+    ),
+]  # fmt: skip
 BearerOption = Annotated[
     str,
     typer.Option(
@@ -188,35 +192,25 @@ def _param(text: str) -> tuple[str, str]:
     return name, value
 
 
-def target_of(agent: str, space_id: str) -> str:
-    """The target of a command; in a Space, what the agent's id leads to."""
-    if space_id:
-        refuse_space(space_id)
-    if not agent:
-        raise typer.BadParameter("no agent is named", param_hint="TARGET")
-    return agent
+def space_of(space_id: str | None, agent: str, **of_addresses: Any) -> str:
+    """The Space that a command is about; empty where it names the address of an agent.
 
+    of_addresses: the values of options that only an agent at an address has.
+    """
+    if space_id == "":  # a variable of a script that is not set; an id must not be taken for a host
+        raise typer.BadParameter("it is empty", param_hint="--space-id")
+    if not (space_id or agent or Settings.from_env().a2a_space_ids):
+        raise typer.BadParameter("no agent is named, and no Space is configured", param_hint="TARGET")
+    from ksadk.toolsets.a2a_space import space_meant
 
-def refuse_space(space_id: str) -> None:
-    """Raise what keeps a Space from being reached. This is where Spaces will be looked up."""
-    settings = Settings.from_env()
-    if settings.a2a_control_plane_url and space_id in settings.a2a_space_ids:
-        raise KsadkError(
-            f"agents of the Space {space_id} cannot be called by this release",
-            code="space_not_configured",
-            hint="Call an agent at its address: agentengine a2a call http://HOST:PORT MESSAGE.",
+    space = space_meant(space_id or "", agent)
+    given = [name for name, value in of_addresses.items() if value]
+    if space and given:
+        raise typer.BadParameter(
+            f"it is about an agent at an address, not in the Space {space}",
+            param_hint=f"--{given[0].replace('_', '-')}",
         )
-    missing = (
-        "KSADK_A2A_SPACE_IDS does not name it"
-        if settings.a2a_control_plane_url
-        else "no control plane is set"
-    )
-    raise KsadkError(
-        f"the Space {space_id} is not configured: {missing}",
-        code="space_not_configured",
-        hint="The platform sets KSADK_A2A_SPACE_IDS and KSADK_A2A_CONTROL_PLANE_URL in what it deploys. "
-        "To call an agent at an address, leave out --space-id and write the address.",
-    )
+    return space
 
 
 def run(work: Coroutine[Any, Any, T], seconds: float) -> T:

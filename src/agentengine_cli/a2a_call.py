@@ -18,7 +18,7 @@ from agentengine_cli.a2a_agents import (
     TimeoutOption,
     TransportOption,
     agent_app,
-    target_of,
+    space_of,
     through_gateway,
 )
 from agentengine_cli.a2a_parts import PART_OPTIONS, in_order, json_object, parts_of, told
@@ -46,7 +46,7 @@ def call(
         typer.Argument(metavar="[TARGET] MESSAGE", help="The agent (or -a), and the text; - is stdin."),
     ] = None,
     agent: AgentOption = "",
-    space_id: SpaceOption = "",
+    space_id: SpaceOption = None,
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="TEXT", help="A part of text. Repeatable.")
     ] = None,
@@ -98,35 +98,56 @@ def call(
     """Send a message to an agent, wait for its task, and show it.
 
     Exit status 0 says that the call was conducted, whatever became of the task; --exit-status makes a task
-    that failed a failure. TARGET is http://HOST:PORT, HOST:PORT, the URL of a card, or a card's .json file.
+    that failed a failure. TARGET is http://HOST:PORT, HOST:PORT, the URL of a card, or a card's .json file;
+    in a Space it is the agent's id.
 
     \b
     Examples:
       agentengine a2a call http://127.0.0.1:8081 "Summarise this week"
       agentengine a2a call -a 127.0.0.1:8081 --file report.pdf --text "What is new?" -o json
       agentengine a2a call -a 127.0.0.1:8081 --task-id ID "Paris" --stream
+      agentengine a2a call --space-id space-demo AGENT_ID "Summarise this week"
     """
     target, message = _words(words or [], agent)
-    target = target_of(target, space_id)
+    space = space_of(
+        space_id, target, agent_card=agent, context_id=context_id, transport=transport, bearer=bearer,
+        api_key=api_key, svc_param=svc_param,
+    )  # fmt: skip
+    if space and task_id and message is None:
+        target, message = "", target or None  # the task says which agent it is
     values = {"text": text or [], "file": file or [], "data": data or [], "media_type": media_type or []}
     parts = parts_of(message, in_order(context.meta[_ORDER], values))
     about = json_object(metadata, "--metadata")
-    connection = Connection.of(target, bearer, api_key, transport, svc_param)
     seconds, interval = seconds_of(timeout), seconds_of(poll_interval)
     stream = stream or (output.json_wanted.get() and output.json_lines.get())
     output.json_lines.set(stream)
     if not wait and (stream or interactive):
         raise KsadkError("--async does not wait, so there is nothing to stream or to ask", code="usage")
+    options = {"stream": stream, "wait": wait, "interactive": interactive}
+    connection = None if space else Connection.of(target, bearer, api_key, transport, svc_param)
 
-    def conduct(target: str, message: str, task_id: str = "", context_id: str = "") -> dict[str, Any]:  # noqa: ARG001
+    def conduct(
+        target: str,
+        message: str,  # noqa: ARG001
+        task_id: str = "",
+        context_id: str = "",
+        space_id: str = "",
+    ) -> dict[str, Any]:
+        if connection is None:
+            from agentengine_cli.a2a_space_call import SpaceConversation
+
+            in_space = SpaceConversation(space_id, seconds, interval, **options)
+            return in_space.conduct(target, {"parts": parts, "metadata": about}, task_id)
         from agentengine_cli.a2a_conversation import Conversation
         from ksadk.a2a.client import Outgoing
 
-        conversation = Conversation(connection, seconds, interval, stream=stream, wait=wait)
-        conversation.interactive = interactive
+        conversation = Conversation(connection, seconds, interval, **options)
         return conversation.conduct(Outgoing(parts, task_id, context_id, about))
 
-    arguments = {"target": target, "message": told(parts), "task_id": task_id, "context_id": context_id}
+    arguments = {
+        "target": target, "message": told(parts), "task_id": task_id, "context_id": context_id,
+        "space_id": space,
+    }  # fmt: skip
     state = through_gateway("a2a_call", conduct, arguments)["state"]
     if exit_status and state not in ("completed", ""):
         raise typer.Exit(1)

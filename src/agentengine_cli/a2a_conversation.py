@@ -29,7 +29,14 @@ class Conversation:
     """Conducts a call, and prints it."""
 
     def __init__(
-        self, connection: Connection, timeout: float, poll_interval: float, *, stream: bool, wait: bool
+        self,
+        connection: Connection,
+        timeout: float,
+        poll_interval: float,
+        *,
+        stream: bool,
+        wait: bool,
+        interactive: bool,
     ) -> None:
         self._connection = connection
         self._timeout = timeout
@@ -39,14 +46,14 @@ class Conversation:
         self._last: Update | None = None
         self._place = AtAddress(connection.target)
         self._text = StreamText(self._place)
-        self.interactive = False
+        self._interactive = interactive
 
     def conduct(self, message: Outgoing) -> dict[str, Any]:
         """Send a message and show what comes of it; with `interactive`, also answer what is asked."""
         from agentengine_cli.terminal import at_terminal
 
-        asking = self.interactive and at_terminal()
-        if self.interactive and not asking:
+        asking = self._interactive and at_terminal()
+        if self._interactive and not asking:
             output.say("note: nobody can be asked where stdin or stderr is no terminal")
         while True:
             update = self._turn(message)

@@ -13,9 +13,8 @@ from agentengine_cli.a2a_agents import (
     SpaceOption,
     TimeoutOption,
     agent_app,
-    refuse_space,
     run,
-    target_of,
+    space_of,
     through_gateway,
 )
 from agentengine_cli.calls import seconds_of
@@ -28,13 +27,20 @@ def discover(
     agent: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET", help="http://HOST:PORT, HOST:PORT, a card's URL, or its .json file."
+            metavar="[TARGET]",
+            help="http://HOST:PORT, HOST:PORT, a card's URL, or its .json file; in a Space, an agent's id.",
         ),
     ] = "",
-    space_id: SpaceOption = "",
+    space_id: SpaceOption = None,
     skill: Annotated[
         str, typer.Option("--skill", metavar="SKILL", help="In a Space: only agents with that skill.")
     ] = "",
+    prompt: Annotated[
+        str, typer.Option("--prompt", metavar="TEXT", help="In a Space: what an agent is wanted for.")
+    ] = "",
+    include_blocked: Annotated[
+        bool, typer.Option("--include-blocked", help="In a Space: also agents that cannot be called.")
+    ] = False,
     key: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,24 +50,32 @@ def discover(
     timeout: TimeoutOption = "1m",
     bearer: BearerOption = "",
 ) -> None:
-    """Show an agent: who it is, how it is reached, what it can, and what would not work.
+    """Show an agent: who it is, how it is reached, what it can, and what would not work. Or list a Space.
 
-    A signature is `verified` only with a key that you pass; without one it is `unverifiable`. With --key, the
-    exit status is 1 unless it is verified.
+    In a Space it lists the agents that can be called. A signature is `verified` only with a key that you
+    pass; without one it is `unverifiable`. With --key, the exit status is 1 unless it is verified.
 
     \b
     Examples:
       agentengine a2a discover http://127.0.0.1:8081
       agentengine a2a discover agent.example.com:443 --key agent.pub -o json
+      agentengine a2a discover --space-id space-demo --skill research
     """
-    if space_id:
-        refuse_space(space_id)
-    if skill:
-        raise typer.BadParameter(
-            "it chooses among the agents of a Space, and needs --space-id", param_hint="--skill"
-        )
-    connection = Connection.of(target_of(agent, ""), bearer, "", None, None)
+    space = space_of(space_id, agent, key=key, bearer=bearer)
     seconds = seconds_of(timeout)
+    if space:
+        from agentengine_cli import a2a_space
+
+        a2a_space.discover(
+            space, agent, prompt=prompt, skill=skill, include_blocked=include_blocked, seconds=seconds
+        )
+        return
+    if skill or prompt or include_blocked:
+        option = "--skill" if skill else "--prompt" if prompt else "--include-blocked"
+        raise typer.BadParameter(
+            "it is about the agents of a Space, not one at an address", param_hint=option
+        )
+    connection = Connection.of(agent, bearer, "", None, None)
 
     def conduct(target: str) -> dict[str, Any]:  # noqa: ARG001
         remote = run(connection.look(seconds), seconds)

@@ -18,7 +18,7 @@ from agentengine_cli.a2a_agents import (
     TransportOption,
     agent_app,
     run,
-    target_of,
+    space_of,
     through_gateway,
 )
 from agentengine_cli.calls import seconds_of
@@ -29,7 +29,7 @@ TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="The task."
 def status(
     task_id: TaskArgument,
     agent: AgentOption = "",
-    space_id: SpaceOption = "",
+    space_id: SpaceOption = None,
     wait: Annotated[bool, typer.Option("--wait", "--watch", help="Wait until it ends or asks.")] = False,
     history: Annotated[
         int | None, typer.Option("--history", metavar="N", min=0, help="How many messages of it to show.")
@@ -53,13 +53,37 @@ def status(
 
     \b
     Examples:
+      agentengine a2a status --space-id space-demo TASK_ID
       agentengine a2a status TASK_ID -a http://127.0.0.1:8081
       agentengine a2a status TASK_ID -a http://127.0.0.1:8081 --wait --timeout 5m -o json
     """
-    target = target_of(agent, space_id)
-    connection = Connection.of(target, bearer, api_key, transport, svc_param)
+    space = space_of(
+        space_id, agent, agent_card=agent, history=history is not None, transport=transport, bearer=bearer,
+        api_key=api_key, svc_param=svc_param,
+    )  # fmt: skip
     seconds, interval = seconds_of(timeout), seconds_of(poll_interval)
+    if space:
+        from agentengine_cli import a2a_space
 
+        state = a2a_space.status(space, task_id, wait=wait, seconds=seconds, interval=interval)
+    else:
+        connection = Connection.of(agent, bearer, api_key, transport, svc_param)
+        state = _status(connection, task_id, wait, history, seconds, interval)
+    if exit_status:
+        from ksadk.a2a.client import ENDED_BADLY
+
+        if state in ENDED_BADLY:
+            raise typer.Exit(1)
+
+
+def _status(
+    connection: Connection,
+    task_id: str,
+    wait: bool,
+    history: int | None,
+    seconds: float,
+    interval: float,
+) -> str:
     async def look(task_id: str) -> Any:
         import asyncio
 
@@ -77,18 +101,14 @@ def status(
     def conduct(target: str, task_id: str) -> dict[str, Any]:
         return _shown(run(look(task_id), seconds), target)
 
-    state = through_gateway("a2a_status", conduct, {"target": target, "task_id": task_id})["state"]
-    if exit_status:
-        from ksadk.a2a.client import ENDED_BADLY
-
-        if state in ENDED_BADLY:
-            raise typer.Exit(1)
+    arguments = {"target": connection.target, "task_id": task_id}
+    return str(through_gateway("a2a_status", conduct, arguments)["state"])
 
 
 def cancel(
     task_id: TaskArgument,
     agent: AgentOption = "",
-    space_id: SpaceOption = "",
+    space_id: SpaceOption = None,
     timeout: TimeoutOption = "1m",
     transport: TransportOption = None,
     bearer: BearerOption = "",
@@ -98,12 +118,21 @@ def cancel(
     """Cancel a task of an agent, and show how it stands then.
 
     \b
-    Example:
+    Examples:
+      agentengine a2a cancel --space-id space-demo TASK_ID
       agentengine a2a cancel TASK_ID -a http://127.0.0.1:8081
     """
-    target = target_of(agent, space_id)
-    connection = Connection.of(target, bearer, api_key, transport, svc_param)
+    space = space_of(
+        space_id, agent, agent_card=agent, transport=transport, bearer=bearer, api_key=api_key,
+        svc_param=svc_param,
+    )  # fmt: skip
     seconds = seconds_of(timeout)
+    if space:
+        from agentengine_cli import a2a_space
+
+        a2a_space.cancel(space, task_id, seconds=seconds)
+        return
+    connection = Connection.of(agent, bearer, api_key, transport, svc_param)
 
     async def stop(task_id: str) -> Any:
         async with connection.connect(seconds) as remote:
@@ -112,7 +141,7 @@ def cancel(
     def conduct(target: str, task_id: str) -> dict[str, Any]:
         return _shown(run(stop(task_id), seconds), target)
 
-    through_gateway("a2a_cancel", conduct, {"target": target, "task_id": task_id})
+    through_gateway("a2a_cancel", conduct, {"target": agent, "task_id": task_id})
 
 
 def tasks(
@@ -141,8 +170,9 @@ def tasks(
     Example:
       agentengine a2a tasks -a http://127.0.0.1:8081 --state working
     """
-    target = target_of(agent, "")
-    connection = Connection.of(target, bearer, api_key, transport, svc_param)
+    if not agent:
+        raise typer.BadParameter("no agent is named", param_hint="--agent-card")
+    connection = Connection.of(agent, bearer, api_key, transport, svc_param)
     seconds = seconds_of(timeout)
 
     wanted = _state(state)
@@ -162,7 +192,7 @@ def tasks(
             output.write_json(task)
         return {"ok": True}
 
-    through_gateway("a2a_status", conduct, {"target": target})
+    through_gateway("a2a_status", conduct, {"target": agent})
 
 
 def _state(word: str) -> str:

@@ -1,0 +1,149 @@
+"""What the commands that reach agents do in a Space."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agentengine_cli import output
+from agentengine_cli.a2a_agents import run, through_gateway
+from agentengine_cli.a2a_place import InSpace
+from agentengine_cli.a2a_text import field, show_update
+from ksadk.a2a.space.client import A2ASpaceClient
+from ksadk.a2a.space.following import ended, timed_out
+from ksadk.a2a.space.models import SpaceAgent
+from ksadk.a2a.space.tasks import SpaceTask
+from ksadk.toolsets.a2a_space import described, discovered
+
+Seen = Callable[[SpaceTask], None]
+
+
+@asynccontextmanager
+async def opened(space_id: str) -> AsyncIterator[A2ASpaceClient]:
+    """A client of a Space. What the platform could not be told by the end is kept, and said on stderr."""
+    client = A2ASpaceClient.from_env(space_id)
+    try:
+        yield client
+    finally:
+        if not await client.aclose():
+            output.say("note: the platform does not know all that happened yet; the next call tells it")
+
+
+def in_time(
+    space_id: str, seconds: float, work: Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]]
+) -> SpaceTask:
+    """The task that some work with a Space gives within so many seconds. The work tells how the task stands
+    in between; an interrupt or the end of the time says how to go on from there."""
+    last: list[SpaceTask] = []
+
+    async def worked() -> SpaceTask:
+        async with opened(space_id) as client:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await work(client, last.append)
+            except TimeoutError as error:
+                late = timed_out(seconds, last[-1] if last else None)
+                late.hint = place_of(space_id, last[-1]).command(last[-1].update) if last else None
+                raise late from error
+
+    try:
+        return asyncio.run(worked())
+    except KeyboardInterrupt:
+        if last:
+            command = place_of(space_id, last[-1]).command(last[-1].update)
+            output.say(f"task {last[-1].task_id} goes on: {command}")
+        raise
+
+
+def place_of(space_id: str, task: SpaceTask) -> InSpace:
+    """Where the agent of a task is."""
+    return InSpace(space_id, task.agent_id, task.task_id)
+
+
+def show_task(space_id: str, task: SpaceTask) -> dict[str, Any]:
+    """Print a task, as JSON the platform's summary with the text and the question, where there are any; what
+    the log keeps of it."""
+    if output.json_wanted.get():
+        more = {"text": task.text, "question": task.question if task.status == "input_required" else ""}
+        output.write_json(task.to_summary() | {key: value for key, value in more.items() if value})
+    else:
+        show_update(task.update, place_of(space_id, task))
+    return {"ok": True, **task.to_summary(), "agent_id": task.agent_id, "state": task.update.state}
+
+
+def discover(
+    space_id: str, agent_id: str, *, prompt: str, skill: str, include_blocked: bool, seconds: float
+) -> None:
+    """List the agents of a Space."""
+
+    def conduct(target: str, space_id: str, prompt: str, skill: str) -> dict[str, Any]:
+        listing = discovered(
+            space_id, target, prompt=prompt, skill=skill, include_blocked=include_blocked
+        )  # fmt: skip
+        agents = run(listing, seconds)
+        documents = [described(agent) for agent in agents]
+        if not output.json_lines.get():
+            output.show(documents, lambda _: _rows(agents))
+        for document in documents if output.json_lines.get() else ():
+            output.write_json(document)
+        return {"ok": True, "agents": len(agents)}
+
+    arguments = {"target": agent_id, "space_id": space_id, "prompt": prompt, "skill": skill}
+    through_gateway("a2a_discover", conduct, arguments)
+
+
+def status(space_id: str, task_id: str, *, wait: bool, seconds: float, interval: float) -> str:
+    """Show how a task of a Space stands; its state in A2A's words."""
+
+    async def look(client: A2ASpaceClient, seen: Seen) -> SpaceTask:
+        task = await client.get_task(task_id)
+        seen(task)
+        return await ended(client, task, poll_interval=interval) if wait else task
+
+    return _conducted("a2a_status", space_id, task_id, seconds, look)
+
+
+def cancel(space_id: str, task_id: str, *, seconds: float) -> None:
+    """Cancel a task of a Space, and show how it stands then."""
+
+    async def stop(client: A2ASpaceClient, _: Seen) -> SpaceTask:
+        return await client.cancel(task_id)
+
+    _conducted("a2a_cancel", space_id, task_id, seconds, stop)
+
+
+def _conducted(
+    name: str,
+    space_id: str,
+    task_id: str,
+    seconds: float,
+    work: Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]],
+) -> str:
+    def conduct(target: str, task_id: str, space_id: str) -> dict[str, Any]:  # noqa: ARG001
+        return show_task(space_id, in_time(space_id, seconds, work))
+
+    arguments = {"target": "", "task_id": task_id, "space_id": space_id}
+    return str(through_gateway(name, conduct, arguments)["state"])
+
+
+def _rows(agents: list[SpaceAgent]) -> str:
+    lines = []
+    for agent in agents:
+        rows = [
+            ("Agent", agent.agent_id),
+            ("Name", agent.name),
+            ("Description", agent.description),
+            ("Version", agent.version_id),
+            ("Source", agent.source),
+            ("Route", agent.route_kind),
+            *[
+                ("Skill", f"{skill.id}: {skill.name}. {skill.description}")
+                for skill in agent.agent_card.skills
+            ],
+            ("Callable", "yes" if agent.callable else "no"),
+            ("Blocked", agent.blocked_reason),
+        ]
+        lines += [*(field(label, value) for label, value in rows if value), "\n"]
+    return "".join(lines) or "Agents: none\n"
