@@ -15,7 +15,8 @@ from ksadk.tools.gateway import ToolGateway
 from ksadk.tools.registry import Tool
 
 EXEMPT = {
-    "init", "a2a card", "a2a serve", "a2a center", "tools list", "tools describe", "approvals list", "approvals show",
+    "init", "a2a card", "a2a serve", "a2a center", "tools list", "tools describe", "approvals list",
+    "approvals show",
     "approvals approve", "approvals deny", "approvals rules list", "approvals rules add",
     "approvals rules test", "approvals rules remove", "trust", "approvals log", "approvals verify",
     "approvals suggest", "approvals watch", "config show", "doctor",
@@ -64,6 +65,9 @@ CALLS: dict[str, tuple[str, ...]] = {
     "a2a cancel t -a http://127.0.0.1:9": ("a2a_cancel",),
     "a2a tasks -a http://127.0.0.1:9": ("a2a_status",),
     "a2a discover http://127.0.0.1:9": ("a2a_discover",),
+    "a2a register http://127.0.0.1:9 --space-id s --center http://127.0.0.1:9 --admin-token-file f.py": (
+        "a2a_discover",
+    ),
 }
 
 

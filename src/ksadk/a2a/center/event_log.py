@@ -85,7 +85,7 @@ class EventLog:
             "waiting": now - int(self._patience.waiting * 1000),
         }
         where = """ended_by IS NULL AND active_at <= CASE WHEN state IN ('input_required', 'auth_required')
-            THEN :waiting ELSE :working END"""
+            THEN CAST(:waiting AS BIGINT) ELSE CAST(:working AS BIGINT) END"""
         async with self._database.transaction() as transaction:
             found = await transaction.run(
                 f"SELECT task_id FROM a2a_center_tasks WHERE {where} LIMIT {_AT_ONCE}", **silent
