@@ -340,6 +340,18 @@ def test_a_stream_that_is_always_cut_is_an_error(tokens: Path) -> None:
     assert (error.code, error.task_id) == ("a2a_stream_cut", TASK)
 
 
+def test_a_stream_that_brings_news_each_time_may_be_cut_any_number_of_times(tokens: Path) -> None:
+    whole = answer_bytes("hosted_subscribe")
+    cut = whole.replace(b"Content-Length", b"X-Length")[: whole.index(b": keep-alive")]
+    running = listed("hosted_get", b"COMPLETED", b"WORKING")
+    updates, server = done(
+        tokens, lambda client: all_of(client.subscribe(TASK)),
+        SubscribeToTask=[*[cut] * 10, "hosted_subscribe"], GetTask=running,
+    )  # fmt: skip
+    assert updates[-1].state == "completed"
+    assert server.operations().count("SubscribeToTask") == 11
+
+
 ENDED = http('{"jsonrpc":"2.0","id":"1","error":{"code":-32004,"message":"the task has ended"}}')
 
 

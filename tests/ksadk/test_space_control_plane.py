@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from ksadk.a2a.space.events import TaskEvent
 from ksadk.a2a.space.hosted import HostedGateway
 from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, RemoteTask
 from ksadk.a2a.space.tokens import WorkloadTokens
+from ksadk.a2a.wire import Interface
 from ksadk.errors import SettingsError
 
 UNAVAILABLE = "A2A_CONTROL_PLANE_UNAVAILABLE"
@@ -266,10 +268,11 @@ def test_an_error_carries_what_the_control_plane_said(tokens: Path) -> None:
 
 
 def test_details_take_no_other_fields_place_in_a_result() -> None:
-    error = A2AControlPlaneError(400, "no", details={"ok": True, "error_type": "none"})
+    error = A2AControlPlaneError(400, "no", details={"ok": True, "error_type": "none", "hint": "x"})
     result = error.to_result()
     assert (result["ok"], result["error_type"]) == (False, "A2A_CONTROL_PLANE_ERROR")
-    assert result["details"] == {"ok": True, "error_type": "none"}
+    assert result["details"] == {"ok": True, "error_type": "none", "hint": "x"}
+    assert "hint" not in result
 
 
 def test_refused_credentials_are_told_from_other_refusals(tokens: Path) -> None:
@@ -288,6 +291,11 @@ def test_what_may_pass_is_asked_again_with_the_same_bytes(tokens: Path, status: 
 def test_it_is_asked_three_times_at_most(tokens: Path) -> None:
     error = refused(tokens, call(), *(["error_503_html"] * 3), "prepare_call")
     assert error.error_code == UNAVAILABLE
+
+
+def test_a_task_is_bound_even_where_that_takes_many_tries(tokens: Path) -> None:
+    _, server = ask(tokens, ASKED["bind"][0], *(["error_503_html"] * 6), "bind")
+    assert len(server.requests) == 7
 
 
 def test_what_would_be_refused_again_is_not_asked_again(tokens: Path) -> None:
@@ -427,7 +435,7 @@ def test_an_id_that_is_none_is_not_asked_about(tokens: Path, space_id: str) -> N
     [
         "", "control.example.com", "ftp://control.example.com", "https://user:secret-1@control.example.com",
         "http://control.example.com", "http://8.8.8.8", "https://control.example.com?key=secret-1",
-        "https://control.example.com/#x", "https://", "https://control example",
+        "https://control.example.com/#x", "https://", "https://control example", "https://☃.example",
     ],
 )  # fmt: skip
 def test_a_control_plane_is_asked_over_https_or_in_a_private_network(tokens: Path, url: str) -> None:
@@ -456,6 +464,7 @@ def hosted(url: str) -> PreparedOperation:
         ("https://evil.example/?https://control.example.com", False),
         ("https://gateway.example.com/x", False),
         ("http://127.0.0.1:9001/x", False),
+        ("https://☃.example/x", False),
     ],
 )
 def test_the_gateway_token_goes_to_gateways_only(tokens: Path, url: str, taken: bool) -> None:
@@ -473,8 +482,10 @@ def test_the_gateway_token_goes_to_gateways_only(tokens: Path, url: str, taken: 
         }
         assert set(extras.secrets) == {jwt("a2a-gateway"), PERMIT}
         return
+    call = prepared(Route=answer_data("prepare_call")["Route"])
+    elsewhere = replace(call, route=replace(call.route, interface=Interface(url, "JSONRPC")))
     with pytest.raises(GatewayOriginRefused) as caught:
-        gateway.extras(hosted(url))
+        gateway.extras(elsewhere)
     assert caught.value.error_type == "A2A_GATEWAY_ORIGIN_REFUSED"
 
 

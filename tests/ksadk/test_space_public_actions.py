@@ -307,3 +307,11 @@ def test_the_region_before_release_is_marked() -> None:
     )  # fmt: skip
     headers = service.headers()
     assert (service.region, headers["X-KSC-CUSTOM-SOURCE"]) == ("cn-beijing-6", "pre")
+
+
+@pytest.mark.parametrize("field", ["a2a_service_token", "a2a_account_id", "a2a_service_region"])
+def test_what_no_header_can_hold_is_not_sent(field: str) -> None:
+    given = Settings(a2a_service_url="https://service.example", **{field: "secret-1\u00e9"})
+    with pytest.raises(A2ASpaceError, match="holds what no header can") as caught:
+        PublicService.from_settings(given)
+    assert "secret-1" not in str(caught.value)

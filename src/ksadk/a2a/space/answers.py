@@ -83,9 +83,9 @@ def _refusal(
     return A2AControlPlaneError(
         code,
         _words(envelope.get("Message")) or f"the control plane refused with HTTP {status} and no reason",
-        text(data, "ErrorCode", default=CONTROL_PLANE_ERROR) or CONTROL_PLANE_ERROR,
+        _words(text(data, "ErrorCode", default="")) or CONTROL_PLANE_ERROR,
         flag(data, "Retryable", default=status >= 500),
-        text(data, "Field", default=""),
+        _words(text(data, "Field", default="")),
         {} if details is None else object_of(details, "Details"),
         _words(envelope.get("RequestId")),
         action,

@@ -73,7 +73,8 @@ def checked_url(url: str, variable: str) -> str:
     private network sees it. What it is asked with proves who asks."""
     try:
         parts = split_http_url(url)
-    except ValueError as error:
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL) as error:
         raise _unusable(variable, str(error)) from error
     if parts.query or parts.fragment:
         raise _unusable(variable, "it has a query or a fragment")

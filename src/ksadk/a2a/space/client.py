@@ -292,7 +292,9 @@ class A2ASpaceClient:
             yield RemoteAgent(card, interface, Wire(http, interface, extras))
 
     async def _observed(self, task_id: str) -> AsyncGenerator[tuple[Update, tuple[TaskEvent, ...]]]:
-        for _ in range(MAX_RESUMPTIONS + 1):
+        in_vain = 0
+        while in_vain <= MAX_RESUMPTIONS:
+            news = 0
             refused: A2AProtocolError | None = None
             try:
                 async with aclosing(self._subscription(task_id)) as observed:
@@ -300,6 +302,7 @@ class A2ASpaceClient:
                         yield update, events
                         if update.ends:
                             return
+                        news += 1
             except StreamBroken:
                 pass
             except A2AProtocolError as error:  # which agents raise for tasks that have ended
@@ -312,6 +315,7 @@ class A2ASpaceClient:
                 return
             if refused is not None:
                 raise refused
+            in_vain = 0 if news > 1 else in_vain + 1  # the first is the task as it stands
         raise A2ARunError(
             f"the stream of task {task_id} was cut again and again", code="a2a_stream_cut", task_id=task_id
         )

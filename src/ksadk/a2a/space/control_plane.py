@@ -23,8 +23,10 @@ from ksadk.a2a.wire import Extras, without
 from ksadk.settings import Settings
 
 RETRIES = 2
+BIND_RETRIES = 6
 FIRST_PAUSE = 0.2
-"""How often a request is made again where that may help, and the seconds before the first time."""
+"""How often a request is made again where that may help, and the seconds before the first time, doubled for
+each further one. The agent works already when its task is bound, so that is tried for 12 seconds."""
 
 Operation = Literal["get_task", "subscribe_to_task", "cancel_task", "send_message"]
 
@@ -222,7 +224,7 @@ class A2AControlPlaneClient:
             "A2ATaskId": task_id, "RemoteTaskId": remote.task_id, "ObservedAt": rfc3339(observed_at)
         }  # fmt: skip
         wanted |= {"RemoteContextId": remote.context_id} if remote.context_id else {}
-        await self._ask("BindA2ARemoteTask", "a2a-task-sink", wanted)
+        await self._ask("BindA2ARemoteTask", "a2a-task-sink", wanted, retries=BIND_RETRIES)
 
     async def append(self, platform_task_id: str, events: Sequence[TaskEvent]) -> None:
         """AppendA2ATaskEvents, once: events that are there already are not stored again."""
@@ -245,11 +247,17 @@ class A2AControlPlaneClient:
         return answers.understood(action, data, PreparedOperation.from_payload)
 
     async def _ask(
-        self, action: str, audience: Audience, wanted: Mapping[str, Any], hidden: tuple[str, ...] = ()
+        self,
+        action: str,
+        audience: Audience,
+        wanted: Mapping[str, Any],
+        hidden: tuple[str, ...] = (),
+        *,
+        retries: int = RETRIES,
     ) -> dict[str, Any]:
         """The Data of an action, asked for again where that may help."""
         pause = FIRST_PAUSE
-        for left in range(RETRIES, -1, -1):
+        for left in range(retries, -1, -1):
             try:
                 return await self._once(action, audience, wanted, hidden)
             except A2AControlPlaneError as error:

@@ -131,7 +131,8 @@ class A2AControlPlaneError(A2ASpaceError):
         *,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, **(details or {}))
+        super().__init__(message, hint=hint)
+        self.details = dict(details or {})
         self.code = code  # type: ignore[assignment]  # the platform's contract: here it is a number
         self.error_code = error_code
         self.retryable = retryable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -42,7 +43,7 @@ class HostedGateway:
         """The headers of a call; `GatewayOriginRefused` before the token is read where its address is none of
         the origins."""
         url = prepared.route.interface.url
-        if origin_of(url) not in self._origins or not _is_safe(url):
+        if not self._takes(url):
             raise GatewayOriginRefused(
                 f"the hosted agent {prepared.target.agent_id} is not called at {_shown(url)}: that is "
                 "neither the control plane's origin nor a configured gateway's, over https",
@@ -54,6 +55,12 @@ class HostedGateway:
         if prepared.call_permit:
             headers[PERMIT_HEADER] = prepared.call_permit
         return Extras(headers, {}, tuple(filter(None, (token, prepared.call_permit))))
+
+    def _takes(self, url: str) -> bool:
+        try:
+            return origin_of(url) in self._origins and _is_safe(url)
+        except httpx.InvalidURL:
+            return False
 
     def secrets(self) -> frozenset[str]:
         """The workload tokens."""
@@ -88,8 +95,8 @@ def _is_safe(url: str) -> bool:
 
 def _shown(url: str) -> str:
     """The origin of an address, without what else may be in it."""
-    address = httpx.URL(url)
-    return f"{address.scheme}://{address.netloc.decode('ascii', 'replace')}"
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _configured(text: str) -> Origin:

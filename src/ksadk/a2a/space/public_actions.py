@@ -6,6 +6,7 @@ caller to the service goes to the service, and never to an agent's address.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,12 @@ class PublicService:
             region=settings.pre_control_region if region == "pre-online" else region,
             pre_online=region == "pre-online",
         )
+        for name in ("token", "access_key", "account_id", "region"):
+            if not re.fullmatch(r"[\x21-\x7e]*", getattr(service, name)):
+                raise A2ASpaceError(
+                    f"the {name.replace('_', ' ')} of the Space service holds what no header can",
+                    code="A2A_CONTROL_PLANE_ADDRESS",
+                )
         if service.is_signed and not (service.access_key and service.secret_key):
             raise A2ASpaceError(
                 f"{PUBLIC_HOST} takes signed requests, and a key is not set",
