@@ -20,7 +20,7 @@ import httpx
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient
 from ksadk.a2a.space.tokens import WorkloadTokens
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/a2a_space"
+FIXTURES = Path(__file__).parent / "fixtures/a2a_space"
 """Port 65535 in a file stands for the one that is listened on, `*` for anything."""
 
 SPACE = "space-demo"
