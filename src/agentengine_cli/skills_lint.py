@@ -58,14 +58,13 @@ def _as_text(linted: "list[Linted]") -> str:
     lines = []
     for skill in linted:
         for finding in skill.findings:
-            lines.append(
-                f"{skill.path}:{finding.line}:{finding.column}: {finding.severity}: {finding.message}"
-            )
+            place = f"{skill.path}:{finding.line}:{finding.column}"
+            lines.append(f"{place}: {finding.severity}: {finding.message}")
             if finding.fix:
                 lines.append(f"    fix: {finding.fix}")
         if skill.fixed:
             lines.append(f"{skill.path}: {skill.fixed} repaired in the file")
-    return output.visible("\n".join([*lines, _summary(linted)]), keep="\n") + "\n"
+    return "".join(f"{output.visible(line)}\n" for line in [*lines, _summary(linted)])
 
 
 def _summary(linted: "list[Linted]") -> str:

@@ -53,6 +53,13 @@ def test_a_repair_is_written_and_said(command: Command) -> None:
     assert 'description: "Use when: x"\n' in Path("skills/colon/SKILL.md").read_text()
 
 
+def test_a_name_with_a_line_end_makes_no_line_of_its_own(command: Command) -> None:
+    Path("skills/good").rename("skills/x\n9 skills: 9 can be loaded")
+    done = command("skills", "lint", "skills")
+    assert "skills/x\\n9 skills: 9 can be loaded/SKILL.md:2:7: error: " in done.stdout
+    assert "\n9 skills" not in done.stdout
+
+
 def test_the_findings_are_json(command: Command) -> None:
     done = command("skills", "lint", "--publish", "--json", "skills/colon")
     assert done.status == 1

@@ -250,6 +250,18 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "directory", ["a,b", "a ", " a", "a\nb", "a\x1b[2J", "a\udcff", "x" * 257, "a\u2028b"]
+)
+def test_a_directory_that_cannot_give_a_name_gives_none(directory: str) -> None:
+    unnamed, named = (
+        parse_skill_md(f"---\n{name}description: Does it.\n---\n".encode(), directory=directory)
+        for name in ("", "name: demo\n")
+    )
+    assert unnamed.refusal is not None
+    assert (unnamed.refusal.code, named.refusal) == ("invalid_name", None)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_a_skill_is_refused_with_its_place(name: str) -> None:
     data, found = REFUSED[name]

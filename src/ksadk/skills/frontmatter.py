@@ -21,7 +21,9 @@ MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 
 _PORTABLE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_UNUSABLE_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\.\.?\Z|.{257}", re.DOTALL)
+_UNUSABLE_NAME = re.compile(
+    r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\A\s|\s\Z|\.\.?\Z|.{257}", re.DOTALL
+)
 _COMMENT = re.compile(r"[ \t]+#")
 
 
@@ -131,6 +133,10 @@ class _Fields:
             tell_comment(self.findings, self.place(node.end), key)
 
     def _name(self, name: str, directory: str) -> None:
+        if not name and _UNUSABLE_NAME.search(directory):
+            why = f"it has no name, and that of its directory, {_shown(directory)}, cannot be one"
+            self._refuse("name", "invalid_name", why, "name: pdf-processing")
+            return
         if not name:
             fix = f"name: {directory}" if directory else "give it that of its directory"
             self.findings.error(self._at("name"), "name_missing", "it has no name", fix)
