@@ -62,15 +62,18 @@ def place_of(space_id: str, task: SpaceTask) -> InSpace:
     return InSpace(space_id, task.agent_id, task.task_id)
 
 
-def show_task(space_id: str, task: SpaceTask) -> dict[str, Any]:
-    """Print a task, as JSON the platform's summary with the text and the question, where there are any; what
-    the log keeps of it."""
+def told_of(task: SpaceTask) -> dict[str, Any]:
+    """What the log keeps of a task, and the commands go by."""
+    return {"ok": True, **task.to_summary(), "agent_id": task.agent_id, "state": task.update.state}
+
+
+def show_task(space_id: str, task: SpaceTask) -> None:
+    """Print a task; as JSON, the platform's summary with the text and the question, where there are any."""
     if output.json_wanted.get():
         more = {"text": task.text, "question": task.question if task.status == "input_required" else ""}
         output.write_json(task.to_summary() | {key: value for key, value in more.items() if value})
     else:
         show_update(task.update, place_of(space_id, task))
-    return {"ok": True, **task.to_summary(), "agent_id": task.agent_id, "state": task.update.state}
 
 
 def discover(
@@ -122,7 +125,9 @@ def _conducted(
     work: Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]],
 ) -> str:
     def conduct(target: str, task_id: str, space_id: str) -> dict[str, Any]:  # noqa: ARG001
-        return show_task(space_id, in_time(space_id, seconds, work))
+        task = in_time(space_id, seconds, work)
+        show_task(space_id, task)
+        return told_of(task)
 
     arguments = {"target": "", "task_id": task_id, "space_id": space_id}
     return str(through_gateway(name, conduct, arguments)["state"])

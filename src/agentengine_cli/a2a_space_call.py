@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentengine_cli import output
 from agentengine_cli.a2a_conversation import warn
 from agentengine_cli.a2a_questions import ask
-from agentengine_cli.a2a_space import Seen, in_time, place_of, show_task
+from agentengine_cli.a2a_space import Seen, in_time, place_of, show_task, told_of
 from agentengine_cli.a2a_text import StreamText
 from agentengine_cli.terminal import at_terminal
 from ksadk.a2a.client import Update
@@ -36,6 +36,7 @@ class SpaceConversation:
         self._stream = stream
         self._wait = wait
         self._interactive = interactive
+        self._text: StreamText | None = None
 
     def conduct(self, agent_id: str, message: Mapping[str, Any], task_id: str) -> dict[str, Any]:
         """Send a message to an agent, or with a task's id to that, and show what comes of it; asking, also
@@ -51,9 +52,12 @@ class SpaceConversation:
             if answer is None:
                 break
             message, task_id = {"parts": [answer]}, task.task_id
-        logged = show_task(self._space_id, task)
+        if self._text is None:
+            show_task(self._space_id, task)
+        else:
+            self._text.show(task.update)
         warn(task.update)
-        return logged
+        return told_of(task)
 
     def _turn(self, agent_id: str, message: Mapping[str, Any], task_id: str) -> SpaceTask:
         async def spoken(client: A2ASpaceClient, seen: Seen) -> SpaceTask:
@@ -62,26 +66,19 @@ class SpaceConversation:
             else:
                 task = await client.send_message(agent_id, message, return_immediately=True)
             seen(task)
-            if not self._wait:
+            if not self._wait or task.ended:
                 return task
-            show = self._shown(task)
+            if not self._stream:
+                return await ended(client, task, poll_interval=self._poll_interval)
+            show = self._showing(task)
+            show(task.update)
             return await ended(client, task, poll_interval=self._poll_interval, seen=show)
 
         return in_time(self._space_id, self._timeout, spoken)
 
-    def _shown(self, task: SpaceTask) -> Any:
-        """What prints a stream: as JSON, what the agent says; as text, what is new in it. The end is shown by
-        whoever waits for it."""
-        text = StreamText(place_of(self._space_id, task))
-
-        def show(update: Update) -> None:
-            if not self._stream:
-                return
-            if output.json_wanted.get():
-                output.write_json(update.document)
-            elif not update.ends:
-                text.show(update)
-
-        if not task.ended:
-            show(task.update)
-        return show
+    def _showing(self, task: SpaceTask) -> Callable[[Update], None]:
+        """What prints a stream: as JSON all that the agent says, as text what is new in it."""
+        if output.json_wanted.get():
+            return lambda update: output.write_json(update.document)
+        text = self._text = StreamText(place_of(self._space_id, task))
+        return lambda update: None if update.ends else text.show(update)

@@ -17,11 +17,13 @@ from ksadk.a2a.parts import REASONING
 from ksadk.a2a.stream import Output, is_thinking
 
 
-def show_update(update: Update, place: Place) -> None:
-    """Print how a task stands, or a message, with what to type next."""
+def show_update(update: Update, place: Place, artifacts: Iterable[str] | None = None) -> None:
+    """Print how a task stands, or a message, with what to type next. Instead of all that its artifacts hold,
+    `artifacts` are the lines about them."""
     names = [field(*name) for name in place.names(update)]
+    about = _artifacts(update) if artifacts is None else artifacts
     resume = [field("Resume", command)] if (command := place.command(update)) else []
-    write_utf8("".join([*names, *_said(update), *_artifacts(update), *resume]))
+    write_utf8("".join([*names, *_said(update), *about, *resume]))
 
 
 class StreamText:
@@ -40,7 +42,7 @@ class StreamText:
             write_utf8("".join(self._artifact(update)))
             return
         if update.ends:
-            show_update(update, self._place)
+            show_update(update, self._place, self._rest(update))
             return
         told, self._state = self._state, update.state
         names = self._place.names(update)
@@ -52,12 +54,23 @@ class StreamText:
     def _artifact(self, update: Update) -> Iterator[str]:
         artifact = update.value.artifact_update.artifact
         if artifact.artifact_id not in self._named and artifact.name != REASONING:
-            self._named.add(artifact.artifact_id)
             yield field("Artifact", artifact.name or artifact.artifact_id)
+        self._named.add(artifact.artifact_id)
+        yield from self._grown(update)
+        yield from _content([part for part in artifact.parts if part.WhichOneof("content") != "text"], "")
+
+    def _rest(self, update: Update) -> Iterator[str]:
+        """What of the artifacts of an end was not shown before; all of them where one is new."""
+        artifacts = update.value.task.artifacts if update.kind == "task" else ()
+        if any(artifact.artifact_id not in self._named for artifact in artifacts):
+            yield from _artifacts(update)
+        elif artifacts:
+            yield from self._grown(update)
+
+    def _grown(self, update: Update) -> Iterator[str]:
         for event in self._output.take(update):
             label = "Thinking" if event["type"] == "thinking" else "Text"
             yield field(f"{label} anew" if event["replace"] else label, event["delta"])
-        yield from _content([part for part in artifact.parts if part.WhichOneof("content") != "text"], "")
 
 
 def field(label: str, value: str) -> str:

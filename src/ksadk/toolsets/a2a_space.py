@@ -9,6 +9,7 @@ from typing import Any
 from ksadk.a2a.client import ENDED_BADLY, INTERRUPTED
 from ksadk.a2a.space.client import A2ASpaceClient, space_backend
 from ksadk.a2a.space.configured import configured_space
+from ksadk.a2a.space.errors import A2ASpaceError
 from ksadk.a2a.space.following import ended, run_error, timed_out
 from ksadk.a2a.space.models import SpaceAgent
 from ksadk.a2a.space.tasks import SpaceTask
@@ -124,11 +125,18 @@ async def discovered(
     space_id: str, agent_id: str, *, prompt: str = "", skill: str = "", include_blocked: bool = False
 ) -> list[SpaceAgent]:
     """The agents of a Space that can be called, or with `include_blocked` all; with an id, only that one,
-    whether it can be called or not."""
+    whether it can be called or not: `A2A_AGENT_NOT_FOUND` where there is none."""
     async with A2ASpaceClient.from_env(space_id) as client:
         every = include_blocked or bool(agent_id)
         agents = await client.discover(prompt or None, skill=skill or None, include_blocked=every)
-    return [agent for agent in agents if agent_id in ("", agent.agent_id)]
+    found = [agent for agent in agents if agent_id in ("", agent.agent_id)]
+    if agent_id and not found:
+        raise A2ASpaceError(
+            f"the Space {space_id} has no agent {agent_id}" + (" of that kind" if prompt or skill else ""),
+            code="A2A_AGENT_NOT_FOUND",
+            hint="For an agent at an address write the address: http://HOST:PORT.",
+        )
+    return found
 
 
 async def called(space_id: str, agent_id: str, message: str, task_id: str, seconds: float) -> dict[str, Any]:
