@@ -132,6 +132,21 @@ def test_an_item_that_is_none_hides_no_other() -> None:
     assert found.warnings == ()
 
 
+def test_a_service_cannot_pass_its_skills_off_as_those_of_another_space() -> None:
+    skills = [{"SkillId": "s1", "Name": "diagram", "SpaceId": "local"}]
+    answer = http(json.dumps({"Data": {"SkillSpaceId": "local", "Skills": skills}}).encode())
+    with answering(answer) as service, service.client() as client:
+        found = client.list_skills("ss-1")
+    assert (found.space_id, [skill.space_id for skill in found.skills]) == ("ss-1", ["ss-1"])
+
+
+@pytest.mark.parametrize("total", [True, -5, 10**3000, 1.5, "9", float("nan"), [], {}])
+def test_a_total_that_is_no_number_of_items_says_nothing(total: object) -> None:
+    answer = http(json.dumps({"Data": {"TotalCount": total, "Skills": [{"Name": "a"}]}}).encode())
+    with answering(answer) as service, service.client() as client:
+        assert client.list_skills("ss-1").warnings == ()
+
+
 def test_a_space_without_an_id_is_left_out_and_told() -> None:
     answer = http(b'{"Data":{"Spaces":[{"SpaceName":"x"},{"SpaceId":"ss-1"},7]}}')
     with answering(answer) as service, service.client() as client:
@@ -179,7 +194,18 @@ BROKEN: list[tuple[str, Answer, str, str]] = [
         "Skills is not",
     ),
     ("data that is no object", http(b'{"Data":[]}'), "invalid_skill_service_answer", "Data is not an object"),
-    ("a code that is none", http(b'{"Code":false}'), "skill_service_refused", "ListSkillsBySpaceId"),
+    (
+        "a code that is none",
+        http(b'{"Code":false}'),
+        "skill_service_refused",
+        "with no Code of success",
+    ),
+    (
+        "more items than anybody has",
+        http(b'{"Data":{"Skills":[' + b"0," * 10_000 + b"0]}}"),
+        "invalid_skill_service_answer",
+        "Skills has more than 10,000 items",
+    ),
     ("an error of http", http(b"{}", "418 Teapot"), "skill_service_refused", "HTTP 418"),
     ("forbidden", http(b"no", "403 Forbidden"), "skill_service_unauthenticated", "HTTP 403"),
 ]
@@ -246,10 +272,37 @@ def test_where_nothing_listens_that_is_said_after_three_tries() -> None:
     assert len(waited) == 2
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 SLOW: list[tuple[str, Answer, str]] = [
     ("says nothing", lambda connection: time.sleep(2), "the service was silent for 0.3 s"),
     ("byte by byte", lambda connection: slowly_after_head(connection), "the answer took more than 0.3 s"),
+    *(
+        (
+            f"for ever in {where}",
+            lambda connection, sent=sent: trickles(connection, sent),
+            "took more than 1.3 s",
+        )
+        for where, sent in {
+            "a header": b"X: ",
+            "a chunk's head": CHUNKED + b"1;",
+            "what is behind the chunks": CHUNKED + b"2\r\n{}\r\n0\r\nX: ",
+        }.items()
+    ),
+    ("for ever before the answer", lambda connection: hints(connection), "took more than 1.3 s"),
 ]
+
+
+def trickles(connection: socket.socket, begun: bytes) -> None:
+    """An answer that is never quite silent, and never there."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\n" + begun)
+    slowly(b"x" * 1000, 0.1)(connection)
+
+
+def hints(connection: socket.socket) -> None:
+    """One answer after another that only announces the real one."""
+    for _ in range(1000):
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        time.sleep(0.1)
 
 
 def slowly_after_head(connection: socket.socket) -> None:
@@ -266,8 +319,9 @@ def test_a_slow_answer_is_given_up_in_time(name: str, answer: Answer, said: str)
         with client, pytest.raises(SkillServiceError) as raised:
             client.list_skills("ss-1")
     assert raised.value.code == "skill_service_timeout"
-    assert raised.value.message == f"ListSkillsBySpaceId: {said}"
-    assert time.monotonic() - begun < 1.5
+    assert raised.value.message.startswith("ListSkillsBySpaceId: ")
+    assert raised.value.message.endswith(said)
+    assert time.monotonic() - begun < 2
 
 
 GOTTEN: list[tuple[str, Answer, str]] = [
@@ -277,6 +331,7 @@ GOTTEN: list[tuple[str, Answer, str]] = [
     ("cut", http(b"PK", "200 OK", "Content-Length: 50"), "the answer broke off"),
     ("floods", floods, "larger than 20 MiB"),
     ("closes", closes, "the answer broke off"),
+    ("echoes", f"GET /archives/s1.zip?Signature={SIGNATURE}\r\n\r\n".encode(), "the answer broke off"),
 ]
 
 
@@ -332,6 +387,9 @@ ECHOES = [
     http(json.dumps({"Data": {"Skills": TOKEN}}).encode()),
     http(TOKEN.encode(), "500 Internal Server Error"),
     http(TOKEN.encode()),
+    f"HTTP/1.1 200 OK\r\nAuthorization Bearer {TOKEN}\r\n\r\n".encode(),
+    f"Bearer {TOKEN}\r\n\r\n".encode(),
+    http(b"", "302 Found", f"Location: http://x:{TOKEN}/"),
 ]
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ksadk.skills.errors import SkillError, SkillServiceError
-from ksadk.skills.models import in_snake_case
+from ksadk.skills.models import count_of, in_snake_case
+from ksadk.skills.pages import MAX_ITEMS
 
 SHOWN = 300
 """How many characters of what the service says a message quotes."""
@@ -57,6 +58,8 @@ def spaces(payload: Mapping[str, Any]) -> tuple[list[SkillSpace], list[str], int
     items: Any = next((named[key] for key in ("skill_spaces", "spaces", "items") if key in named), [])
     if not isinstance(data, Mapping) or not isinstance(items, list):
         raise SkillError("the spaces are not a list")
+    if len(items) > MAX_ITEMS:
+        raise SkillError(f"there are more than {MAX_ITEMS:,} spaces in one answer")
     found, refused = [], []
     for number, item in enumerate(items):
         fields = in_snake_case(item) if isinstance(item, Mapping) else {}
@@ -66,8 +69,7 @@ def spaces(payload: Mapping[str, Any]) -> tuple[list[SkillSpace], list[str], int
             continue
         name = fields.get("skill_space_name", fields.get("space_name", ""))
         found.append(SkillSpace(space_id.strip(), str(name), str(fields.get("description", ""))))
-    total = named.get("total_count")
-    return found, refused, total if isinstance(total, int) else None
+    return found, refused, count_of(named.get("total_count"))
 
 
 def download_url(payload: Mapping[str, Any]) -> str:
@@ -105,6 +107,7 @@ def _refusal(
     said = " ".join(part for part in (code, words) if part)
     if status >= 400:
         said = f"HTTP {status}" + (f": {said}" if said else "")
+    said = said or "with no Code of success"
     told = f"{action}: the Skill Service answered {said}" + (f" (request {request_id})" if request_id else "")
     details = {"action": action, "service_code": code, "request_id": request_id}
     if status in _DENIED:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ksadk.skills.errors import SkillError
+from ksadk.skills.pages import MAX_ITEMS
 
 LOCAL_SPACE = "local"
 """The space of skills that are on this machine."""
@@ -134,7 +135,8 @@ class SkillListResponse:
         items = named.get("skills", named.get("items"))
         if not isinstance(items, list | type(None)):
             raise SkillError(f"Skills is not a list but {type(items).__name__}")
-        total = named.get("total_count")
+        if len(items or ()) > MAX_ITEMS:
+            raise SkillError(f"Skills has more than {MAX_ITEMS:,} items")
         skills, refused = [], []
         for number, item in enumerate(items or []):
             try:
@@ -143,7 +145,7 @@ class SkillListResponse:
                 refused.append(f"item {number}: {error.message}")
         return cls(
             _text(envelope, "code") or SUCCESS, _text(envelope, "message"), _text(envelope, "request_id"),
-            space_id, space_name, tuple(skills), total if isinstance(total, int) else None, tuple(refused),
+            space_id, space_name, tuple(skills), count_of(named.get("total_count")), tuple(refused),
         )  # fmt: skip
 
     def active_skills(self) -> Iterator[SkillRef]:
@@ -159,6 +161,11 @@ def in_snake_case(payload: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None and (snake not in found or key != snake):
             found[snake] = value
     return found
+
+
+def count_of(value: object) -> int | None:
+    """A TotalCount; None of what is no number of items."""
+    return value if type(value) is int and 0 <= value < 1_000_000_000 else None
 
 
 def _text(named: Mapping[str, Any], key: str) -> str:

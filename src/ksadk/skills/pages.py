@@ -11,6 +11,8 @@ Parameters = dict[str, str]
 
 PAGE_SIZE = 100
 MAX_PAGES = 20
+MAX_ITEMS = 10_000
+"""Items that one answer may list: of a service that pages its own way, a page may have more than ours."""
 FIRST_PAGE = {"PageNumber": "1", "PageSize": str(PAGE_SIZE)}
 
 

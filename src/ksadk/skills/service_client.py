@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx
@@ -27,6 +30,8 @@ TIMEOUT = 10.0
 """Seconds that the service may be silent, and that the body of its answer may take."""
 DOWNLOAD_TIMEOUT = 120.0
 """Seconds that a package may take."""
+LATE = 1.0
+"""Seconds beyond these after which an answer that trickles in before its body is left to itself, too."""
 MAX_ANSWER = 8 * 1024 * 1024
 MAX_ARCHIVE = 20 * 1024 * 1024
 """Bytes that are read of an answer, and of a package."""
@@ -165,8 +170,13 @@ class SkillServiceClient:
             return ref.skill_id, ref.version_id, ref.version, ref.name
 
         whole = all_pages(ask, f"the space {space[0]}", key=key, first=first)
+        # The space is the one that was asked for, whatever an answer calls it: `local` is this machine.
         return replace(
-            answered[0], skills=whole.items, refused=tuple(whole.refused), warnings=tuple(whole.warnings)
+            answered[0],
+            space_id=space[0],
+            skills=tuple(replace(ref, space_id=space[0]) for ref in whole.items),
+            refused=tuple(whole.refused),
+            warnings=tuple(whole.warnings),
         )
 
     def _understood(
@@ -192,7 +202,9 @@ class SkillServiceClient:
         for left in range(RETRIES, -1, -1):
             try:
                 with _errors(what, self._timeout):
-                    answer = self._once(what, url, headers, auth, most)
+                    answer = _within(
+                        most.seconds + LATE, what, partial(self._once, what, url, headers, auth, most)
+                    )
             except _NotConnected as error:
                 if not left:
                     raise error.told from error.__cause__
@@ -272,11 +284,38 @@ def _errors(what: str, timeout: float) -> Iterator[None]:
         raise _NotConnected(told) from error
     except httpx.TimeoutException as error:
         raise _too_slow(what, f"the service was silent for {timeout:g} s") from error
+    except httpx.RemoteProtocolError:
+        # It quotes what was sent, which may be our token, or the query of the download's address.
+        raise SkillServiceError(
+            f"{what}: the answer broke off, or is no HTTP", code="skill_service_unreachable"
+        ) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise SkillServiceError(
             f"{what}: the answer broke off: {error or type(error).__name__}",
             code="skill_service_unreachable",
         ) from error
+
+
+def _within(seconds: float, what: str, work: Callable[[], T]) -> T:
+    """What `work` returns or raises. httpx limits how long a service is silent, not how long its headers or
+    the ends of its chunks take: so it works in a thread, which is left to itself when the time is over."""
+    done: queue.SimpleQueue[T | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits
+            done.put(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True, name="skill-service").start()
+    try:
+        came = done.get(timeout=seconds)
+    except queue.Empty:
+        raise _too_slow(what, f"the answer took more than {seconds:g} s") from None
+    if isinstance(came, BaseException):
+        raise came
+    return came
 
 
 def _signer(address: ServiceAddress) -> httpx.Auth:
