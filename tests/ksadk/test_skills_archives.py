@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import stat
+import struct
 import subprocess
 import tempfile
 import tracemalloc
@@ -33,7 +34,7 @@ NAMES = [
     "../../x", "a/../../x", "..", "a/..", "/x", "//x", "..\\x", "a\\b", "\\x", "C:x", "C:/x", "c:\\x", "a:b",
     "\\\\server\\share\\x", ".", "./x", "a/./x", "a//x", "a\nb", "a\x1b[2Jb", "a\x7fb", "a\x85b", "a\u202eb",
     "a\u200bb", "a\u2028b", "con", "CON", "nul.txt", "a/Aux", "com1", "LPT9.md", "com¹", "conin$", "a.", "a ",
-    "a./x", "a /x", 'a"b', "a?b", "a*b", "a<b", "a|b",
+    "a./x", "a /x", 'a"b', "a?b", "a*b", "a<b", "a|b", "a\u034f", "\u3164", "\u2800", "a\u00a0", "a\u3000",
 ]  # fmt: skip
 """Names that no member may have."""
 
@@ -221,6 +222,41 @@ def test_members_that_share_bytes_are_refused(place: Path) -> None:
     assert refusal(place, second + second) == INVALID
 
 
+def moved(data: bytes, at: int, more: bytes) -> bytes:
+    """A zip with bytes put in before a place, and every offset behind that set right."""
+    data = data[:at] + more + data[at:]
+    place = data.find(CENTRAL)
+    while (place := data.find(CENTRAL, place)) >= 0:
+        start = int.from_bytes(data[place + 42 : place + 46], "little")
+        data = put(data, place + 42, start + len(more) * (start >= at))
+        place += 4
+    return put(data, data.index(END) + 16, data.index(CENTRAL))
+
+
+def put(data: bytes, at: int, number: int) -> bytes:
+    return data[:at] + number.to_bytes(4, "little") + data[at + 4 :]
+
+
+@pytest.mark.parametrize("more", [b"#!/bin/sh\n", b"PK\7\x08" + bytes(12), bytes(12)])
+def test_bytes_that_belong_to_no_member_are_refused(more: bytes, place: Path) -> None:
+    data = skill(f=b"some text")
+    for at in (0, data.index(LOCAL, 1), data.index(CENTRAL)):
+        assert refusal(place, moved(data, at, more)) == INVALID
+    hidden = skill(f=b"other text")
+    assert refusal(place, moved(data, data.index(CENTRAL), hidden[: hidden.index(CENTRAL)])) == INVALID
+
+
+def test_another_name_in_extra_fields_is_refused(place: Path) -> None:
+    for other, taken in ((b"name", True), (b"../x", False)):
+        info = member("name")
+        info.extra = struct.pack("<2HBI", 0x7075, 5 + len(other), 1, zlib.crc32(b"name")) + other
+        data = skill((info, b"x"))
+        if taken:
+            assert len(Archive.read(data).members) == 2
+        else:
+            assert refusal(place, data) == INVALID
+
+
 def test_every_truncation_is_refused() -> None:
     data = skill(f=b"some text")
     for length in range(len(data)):
@@ -246,6 +282,13 @@ def test_a_zip_of_macos_is_read_without_its_clutter(place: Path) -> None:
     package = PackageStore(place / "cache").store_archive(ref_of(data), data)
     assert package.root_dir == package.extract_dir / "demo"
     assert sorted(snapshot(package.extract_dir)) == ["demo", "demo/SKILL.md", "demo/café.md"]
+
+
+def test_what_is_never_packed_is_not_unpacked_either(place: Path) -> None:
+    left_out = [".git/config", "a/.GIT/hooks/post-checkout", ".hg/hgrc", "scripts/__pycache__/x.pyc"]
+    data = skill(*((member(name), b"x") for name in left_out))
+    package = PackageStore(place / "cache").store_archive(ref_of(data), data)
+    assert sorted(snapshot(package.extract_dir)) == ["SKILL.md"]
 
 
 def test_what_macos_adds_is_checked_all_the_same(place: Path) -> None:

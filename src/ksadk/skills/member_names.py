@@ -15,8 +15,8 @@ _REFUSED = set('\\:<>"|?*')
 """Separators and drives of Windows, and what it takes in no name."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])[ .]*(\..*)?", re.IGNORECASE)
 _SHOWS_NOTHING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-_CLUTTER = frozenset({"__MACOSX", ".DS_Store"})
-_LEFT_OUT = _CLUTTER | {".git", ".hg", ".svn", "__pycache__"}
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_LEFT_OUT = frozenset({"__macosx", ".ds_store", ".git", ".hg", ".svn", "__pycache__"})
 
 
 def check_name(path: str) -> None:
@@ -48,13 +48,14 @@ def check_twins(files: Iterable[str], directories: Iterable[str]) -> None:
 
 
 def is_clutter(path: str) -> bool:
-    """Whether a path is what macOS adds to an archive: never a part of a skill."""
-    return any(part in _CLUTTER or part.startswith("._") for part in path.split("/"))
+    """Whether a path in an archive is no part of the skill, as `is_left_out` says of its names."""
+    return any(map(is_left_out, path.split("/")))
 
 
 def is_left_out(name: str) -> bool:
-    """Whether a name in a skill's directory is no part of the skill: version control, caches, clutter."""
-    return name in _LEFT_OUT or name.startswith("._")
+    """Whether a name in a skill's directory is no part of the skill: version control, which runs programs
+    that its files name, caches, and what macOS adds."""
+    return name.startswith("._") or name.lower() in _LEFT_OUT
 
 
 def _fault(part: str) -> str:
@@ -64,10 +65,12 @@ def _fault(part: str) -> str:
     if found:
         return f"has {found!r} in it"
     if not part.isascii() or not part.isprintable():
-        found = next((char for char in part if unicodedata.category(char) in _SHOWS_NOTHING), "")
+        found = next(
+            (char for char in part if unicodedata.category(char) in _SHOWS_NOTHING or char in _BLANK), ""
+        )
         if found:
             return f"has the character U+{ord(found):04X} in it, which shows nothing"
-    if part[-1] in " .":
+    if part[-1] == "." or part[-1].isspace():
         return "has a name that ends in a space or a dot"
     return "has a name that Windows keeps for a device" if _RESERVED.fullmatch(part) else ""
 

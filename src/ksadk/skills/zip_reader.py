@@ -1,7 +1,7 @@
 """Reads the directory of a zip that a stranger made, and what is in it, strictly.
 
 Programs differ in what they make of a zip whose two descriptions of a member differ, whose members overlap,
-or that has bytes after it; so a zip is refused unless it can be read in one way only.
+or that has bytes that belong to none; so a zip is refused unless it can be read in one way only.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _NEWEST = 63
 _ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
 _SIZES_FOLLOW = 1 << 3
 _PATCH = 1 << 5
+_UNICODE_NAME = 0x7075
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,33 @@ def members_of(data: bytes) -> tuple[ZipMember, ...]:
     """The members of a zip, in the order of its directory, none expanded. Raises `SkillPackageError`."""
     end, count, position = _end_of(data)
     found = []
-    spans = []
+    spans = [(position, [end])]
     for number in range(count):
         if position + _CENTRAL.size > end:
             raise _broken(f"its directory ends before entry {number}")
         member, start, position = _member(data, position, end, number)
         found.append(member)
-        spans.append((start, member.at + member.compressed))
+        spans.append((start, _ends(data, member)))
     if position != end:
         raise _broken("its directory is longer than its entries")
     spans.sort()
-    if any(ends > next_start for (_, ends), (next_start, _) in pairwise(spans)):
-        raise _broken("two members share the same bytes")
+    if spans[0][0] != 0:
+        raise _broken("bytes stand before its first member")
+    for (_, ends), (next_start, _) in pairwise(spans):
+        if next_start not in ends:
+            shared = ends[0] > next_start
+            raise _broken("two members share the same bytes" if shared else "bytes in it belong to no member")
     return tuple(found)
+
+
+def _ends(data: bytes, member: ZipMember) -> list[int]:
+    """Where a member may end: after its bytes, or after the sizes that follow them in one of four forms."""
+    end = member.at + member.compressed
+    ends = [end]
+    for layout in ("<3I", "<I2Q"):
+        sizes = struct.pack(layout, member.crc, member.compressed, member.size)
+        ends += (end + len(form) for form in (sizes, b"PK\7\x08" + sizes) if data.startswith(form, end))
+    return ends
 
 
 def expand(data: bytes, member: ZipMember) -> bytes:
@@ -117,6 +132,7 @@ def _member(data: bytes, position: int, end: int, number: int) -> tuple[ZipMembe
         raise _broken(f"entry {number} of its directory is broken")
     raw = data[after_name - name_length : after_name]
     name = _decoded(raw, number)
+    _check_other_name(data[after_name : after_name + extra_length], raw, name)
     if flags & _ENCRYPTED:
         raise SkillPackageError(f"{name!r} is encrypted", code="unsafe_skill_package")
     if version & 0xFF > _NEWEST:
@@ -149,7 +165,19 @@ def _check_local(
     theirs = zip((crc, compressed, size), central[2:], strict=True)
     if (flags, method) != central[:2] or any(one != other and one not in unknown for one, other in theirs):
         raise _broken(f"{name!r} is described in two ways")
-    return int(after_name + extra_length)
+    at = int(after_name + extra_length)
+    _check_other_name(data[after_name:at], raw, name)
+    return at
+
+
+def _check_other_name(extra: bytes, raw: bytes, name: str) -> None:
+    """Raise where extra fields have another name for the member, which some programs take instead."""
+    place = 0
+    while place + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, place)
+        if kind == _UNICODE_NAME and extra[place + 9 : place + 4 + length] != raw:
+            raise _broken(f"{name!r} has another name in its extra fields")
+        place += 4 + length
 
 
 def _decoded(raw: bytes, number: int) -> str:
