@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from space_wire import (
     AGENT,
     AT,
@@ -29,6 +31,7 @@ from space_wire import (
     request_bytes,
 )
 
+from ksadk.a2a.space import answers
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient
 from ksadk.a2a.space.errors import (
     A2AControlPlaneError,
@@ -41,7 +44,7 @@ from ksadk.a2a.space.hosted import HostedGateway
 from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, RemoteTask
 from ksadk.a2a.space.tokens import WorkloadTokens
 from ksadk.a2a.wire import Interface
-from ksadk.errors import SettingsError
+from ksadk.errors import CODES, SettingsError
 
 UNAVAILABLE = "A2A_CONTROL_PLANE_UNAVAILABLE"
 INVALID = "A2A_CONTROL_PLANE_INVALID_RESPONSE"
@@ -520,3 +523,51 @@ def test_proxies_of_the_environment_see_no_token(tokens: Path, monkeypatch: pyte
 def test_an_answer_that_does_not_end_is_not_kept(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ksadk.a2a.space.asking.MAX_ANSWER", 1000)
     assert refused(tokens, ASKED["list_agents"][0], "list_agents").error_code == INVALID
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, name: str) -> bytes:
+    """The envelope of a file in which one value, anywhere, is another."""
+    envelope = json.loads(answer_bytes(name).partition(b"\r\n\r\n")[2])
+    at: Any = envelope
+    while True:
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        key = draw(st.sampled_from(list(keys)))
+        if isinstance(at[key], dict | list) and at[key] and draw(st.booleans()):
+            at = at[key]
+            continue
+        at[key] = draw(JSON)
+        return json.dumps(envelope).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("list_agents", AgentListing.from_payload),
+        ("prepare_task", PreparedOperation.from_payload),
+        ("resolve_credential", Credential.from_payload),
+        ("error_version_changed", AgentListing.from_payload),
+    ],
+)
+@given(data=st.data(), status=st.sampled_from([200, 200, 307, 400, 409, 500, 503]))
+def test_whatever_an_answer_holds_it_is_read_or_is_an_error(
+    name: str, read: Callable[[Any], Any], data: st.DataObject, status: int
+) -> None:
+    body = data.draw(
+        spoiled(name) | st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode())
+    )
+    try:
+        answers.understood("Action", answers.opened("Action", status, body), read)
+    except A2AControlPlaneError as error:
+        assert isinstance(error.code, int)
+        assert error.error_code.isprintable()
+        assert error.error_type in CODES
+        assert error.to_result()["ok"] is False
+        json.dumps(error.to_result())
