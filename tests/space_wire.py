@@ -231,3 +231,29 @@ class Vendors:
             yield transport
         finally:
             await transport.aclose()
+
+
+WORKS: dict[str, str] = {
+    "BindA2ARemoteTask": "bind",
+    "AppendA2ATaskEvents": "append_events",
+    "PrepareA2ACall": "prepare_call",
+    "PrepareA2ATaskOperation": "prepare_task",
+    "ListA2ASpaceAgents": "list_agents",
+}
+"""What a platform answers when all goes well; what its agents answer is for the test to say."""
+
+
+def configuration(server: Platform, tokens: Path, spaces: str = SPACE) -> dict[str, str]:
+    """The variables that name a platform."""
+    return {
+        "KSADK_A2A_SPACE_IDS": spaces,
+        "KSADK_A2A_CONTROL_PLANE_URL": server.url,
+        "KSADK_A2A_TOKEN_DIR": str(put_tokens(tokens)),
+    }
+
+
+def changed(name: str, old: str, new: str) -> bytes:
+    """An answer of a file with another body."""
+    body = answer_bytes(name).partition(b"\r\n\r\n")[2]
+    assert old.encode() in body
+    return http(body.replace(old.encode(), new.encode()))

@@ -110,6 +110,7 @@ CODES: dict[str, Code] = {
     "A2A_INVALID_ID": Code("usage", "An id that no Space, agent or task has."),
     "A2A_INVALID_MESSAGE": Code("usage", "A message that is not sent to an agent of a Space."),
     "A2A_AGENT_NOT_FOUND": Code("failed", "The Space has no agent of that id."),
+    "A2A_AGENT_BLOCKED": Code("denied", "The Space lets nobody call the agent now."),
     "A2A_AGENT_NOT_CALLABLE": Code("denied", "The Space lists the agent, and lets nobody call it."),
     "A2A_TARGET_VERSION_CHANGED": Code("failed", "The agent has another version than the one discovered."),
     "A2A_REMOTE_TASK_NOT_BOUND": Code("failed", "The platform knows no remote task for its task."),
