@@ -98,6 +98,10 @@ def test_a_skill_that_differs_is_refused_with_the_difference(
     assert caught.value.message == f"the skill {words}"
 
 
+def test_of_an_endless_version_only_the_beginning_is_told() -> None:
+    assert len(str(Difference("a", Locked("1" * 10_000, A), None))) < 300
+
+
 def test_an_empty_lock_lets_nothing_through() -> None:
     with pytest.raises(SkillError):
         SkillLock({}).check("alpha", "", A)
@@ -126,6 +130,8 @@ BROKEN = [
     '{"version": 1, "skills": {"a": {"version": "1", "digest": null}}}',
     '{"version": 1, "version": 1, "skills": {}}',
     "<<<<<<< HEAD\n{}", "[" * 100_000,
+    f'{{"version": 1, "skills": {{"\\ud800": {{"version": "", "digest": "{A}"}}}}}}',
+    f'{{"version": 1, "skills": {{"a": {{"version": "\\ud800", "digest": "{A}"}}}}}}',
 ]  # fmt: skip
 
 
@@ -151,6 +157,9 @@ def test_what_is_no_file_is_an_error_at_once(path: Path) -> None:
     path.mkdir()
     refused(path)
     path.rmdir()
+    path.symlink_to("nowhere")
+    refused(path)
+    path.unlink()
     path.write_bytes(b" " * (1 << 21))
     refused(path)
     path.write_bytes(json.dumps({"version": 1, "skills": {}}).encode("utf-16"))

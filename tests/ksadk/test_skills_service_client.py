@@ -466,6 +466,15 @@ def test_nothing_is_asked_where_a_key_is_missing() -> None:
         SkillServiceClient.from_env(Settings(skill_space_ids=("ss-1",)))
 
 
+def test_a_skill_with_a_character_that_nothing_can_write_is_refused_and_hides_no_other() -> None:
+    skills = json.loads(
+        r'[{"Name": "a\ud800"}, {"Name": "b", "Version": "\udfff"}, {"Name": "c", "Tags": ["\ud800"]}]'
+    )
+    found = SkillListResponse.from_payload({"Data": {"Skills": skills}})
+    assert [(skill.name, skill.tags) for skill in found.skills] == [("c", ())]
+    assert len(found.refused) == 2
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4)

@@ -15,6 +15,8 @@ from ksadk.skills.models import ContentHash
 
 LOCK_NAME = "skills.lock"
 MAX_BYTES = 1024 * 1024
+MAX_SHOWN = 100
+"""How many characters of a version are shown."""
 
 _VERSION = 1
 
@@ -27,7 +29,7 @@ class Locked(NamedTuple):
     digest: str
 
     def __str__(self) -> str:
-        return f"version {self.version} ({self.digest})" if self.version else self.digest
+        return f"version {self.version[:MAX_SHOWN]} ({self.digest})" if self.version else self.digest
 
 
 class Difference(NamedTuple):
@@ -60,6 +62,7 @@ class SkillLock:
             return None
         try:
             kept = json.loads(text, object_pairs_hook=_once)
+            json.dumps(kept, ensure_ascii=False).encode()  # escapes can make characters that no text has
             if kept["version"] is True or kept["version"] != _VERSION:
                 raise ValueError(f"its version is {str(kept['version'])[:20]}, and {_VERSION} is read")
             return cls({name: _locked(item) for name, item in kept["skills"].items()})
@@ -106,7 +109,9 @@ class SkillLock:
 def _text_of(path: Path) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            raise _invalid(path, "it is a link that leads nowhere") from error
         return None
     except OSError as error:
         raise _invalid(path, str(error.strerror)) from error

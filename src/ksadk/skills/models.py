@@ -20,6 +20,9 @@ PUBLIC_SPACE = "public"
 SUCCESS = "0"
 """What a service's answer has as its code where it has none, or went well."""
 
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON can escape and nothing can write."""
+
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ACTIVE = frozenset({"", "active", "available", "enabled"})
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -171,7 +174,9 @@ def count_of(value: object) -> int | None:
 def _text(named: Mapping[str, Any], key: str) -> str:
     value = named.get(key, "")
     if isinstance(value, str):
-        return value.strip()
+        if not _HALVES.search(value):
+            return value.strip()
+        raise SkillError(f"{key} has a character that no text has")
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     raise SkillError(f"{key} is not text but {type(value).__name__}")
@@ -182,7 +187,8 @@ def _words(named: Mapping[str, Any], key: str) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
         raise SkillError(f"{key} is not a list but {type(value).__name__}")
-    return tuple(dict.fromkeys(word for item in items if isinstance(item, str) and (word := item.strip())))
+    texts = (item.strip() for item in items if isinstance(item, str) and not _HALVES.search(item))
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _object(named: Mapping[str, Any], key: str) -> Mapping[str, Any]:
