@@ -29,6 +29,8 @@ class Time:
         return self.now
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        if seconds <= 0:
+            return
         over = asyncio.Event()
         self._waits[over] = self.now + seconds
         waits = [asyncio.ensure_future(each.wait()) for each in (event, over)]

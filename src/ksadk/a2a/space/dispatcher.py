@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, Self
 
@@ -26,6 +25,7 @@ log = logging.getLogger(__name__)
 
 TASKS_AT_ONCE = 8
 LONGEST_RETRY_SECONDS = 60.0
+LONGEST_SINK_SECONDS = 300.0
 LOOK_SECONDS = 5.0
 """How often is looked for what other processes have put into the outbox and left there."""
 
@@ -69,18 +69,19 @@ class A2AEventDispatcher:
         *,
         retry_interval_seconds: float = 1.0,
         sink_timeout_seconds: float = 5.0,
-        clock: Callable[[], float] = time.time,
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for,
     ) -> None:
-        """`clock` is the outbox's. A sink that takes longer than `sink_timeout_seconds` has failed."""
+        """A sink that takes longer than `sink_timeout_seconds`, at most 300, has failed."""
+        if sink_timeout_seconds > LONGEST_SINK_SECONDS:
+            raise ValueError(f"a sink has at most {LONGEST_SINK_SECONDS:.0f} s for a batch")
         self._outbox = outbox
         self._sink = sink
         self._retry_seconds = retry_interval_seconds
         self._sink_seconds = sink_timeout_seconds
         self._lease_seconds = 30.0 + sink_timeout_seconds
-        self._clock = clock
+        self._clock = outbox.clock
         self._wait = wait
-        self._quiet = QuietLog(log, clock)
+        self._quiet = QuietLog(log, outbox.clock)
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

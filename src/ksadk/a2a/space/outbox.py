@@ -71,7 +71,7 @@ class SQLiteA2AEventOutbox:
     ) -> None:
         self.path = Path(path)
         self._limits = limits or OutboxLimits()
-        self._clock = clock
+        self.clock = clock
         self._file: SQLiteFile | None = None
         self._asked: list[_Asked] = []
         self._worker: asyncio.Task[None] | None = None
@@ -186,7 +186,7 @@ class SQLiteA2AEventOutbox:
             self._file = SQLiteFile(self.path, SCHEMA, durability="full", error=OutboxError)
         ended: list[Any] = []
         with self._file.transaction() as db:
-            rows = OutboxRows(db, self._limits, self._clock)
+            rows = OutboxRows(db, self._limits, self.clock)
             for each in work:
                 try:
                     ended.append(each(rows))
