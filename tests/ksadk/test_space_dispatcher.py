@@ -282,8 +282,10 @@ def test_two_dispatchers_on_one_file_send_each_batch_once_and_in_order(tmp_path:
     tasks = "abcdefghijkl"  # more than one of them takes at once
 
     async def work() -> None:
+        two_has_sent = asyncio.Event()
+
         async def wait_for_two(task: str, name: str) -> None:
-            await until(lambda: bool(two.sink.taken))
+            await two_has_sent.wait()
 
         time = Time()
         async with bench(tmp_path, wait_for_two, time) as one:
@@ -291,6 +293,8 @@ def test_two_dispatchers_on_one_file_send_each_batch_once_and_in_order(tmp_path:
             await one.given(TASKS_AT_ONCE)
             async with bench(tmp_path, time=time) as two:
                 two.sink.given = one.sink.given
+                await until(lambda: bool(two.sink.taken))
+                two_has_sent.set()
                 for number in range(1, 5):
                     await two.give(*(f"{task}:{number}" for task in tasks))
                     one.dispatcher.notify()
