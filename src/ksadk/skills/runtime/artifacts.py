@@ -16,6 +16,9 @@ MAX_TOTAL_BYTES = 500 * MIB
 MAX_ENTRIES = 20_000
 """How many entries of the directory are looked at."""
 
+MAX_DEPTH = 64
+"""How many directories deep a file may be."""
+
 MAX_TOLD = 50
 """How many of the files that were left out are told, each with why."""
 
@@ -49,7 +52,7 @@ def collect(output: Path, told: Iterable[str] = (), places: Sequence[str] = ()) 
     """
     found = Artifacts()
     total = 0
-    for path, state in _entries(output, found):
+    for path, state in entries(output, found):
         reason = _refusal(path, state, len(found.files), total)
         if reason:
             found.leave_out(path, reason)
@@ -68,13 +71,22 @@ def collect(output: Path, told: Iterable[str] = (), places: Sequence[str] = ()) 
     return found
 
 
-def _entries(output: Path, found: Artifacts) -> Iterator[tuple[str, os.stat_result]]:
-    """Every entry that is no directory, without following a link, not even in the place of `output`."""
+def entries(output: Path, found: Artifacts) -> Iterator[tuple[str, os.stat_result]]:
+    """Every entry that is no directory, without following a link, not even in the place of `output`; `found`
+    is told what cannot be looked at."""
     if output.is_symlink() or not output.is_dir():
         found.leave_out(output.name, "is no directory any more")
         return
     seen = 0
-    for directory, directories, files, descriptor in os.fwalk(output, follow_symlinks=False):
+
+    def closed(error: OSError) -> None:
+        found.leave_out(str(error.filename), "cannot be read")
+
+    for directory, directories, files, descriptor in os.fwalk(output, follow_symlinks=False, onerror=closed):
+        above = Path(directory).relative_to(output)
+        if len(above.parts) == MAX_DEPTH and directories:  # the walk needs the stack for each further one
+            found.leave_out(str(above), f"holds directories that are more than {MAX_DEPTH} deep")
+            directories.clear()
         links = [name for name in directories if not _is_directory(name, descriptor)]
         for name in sorted([*files, *links]):
             seen += 1
@@ -85,11 +97,14 @@ def _entries(output: Path, found: Artifacts) -> Iterator[tuple[str, os.stat_resu
                 state = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except OSError:
                 continue  # it went away
-            yield os.path.relpath(os.path.join(directory, name), output), state  # noqa: PTH118
+            yield str(above / name), state
 
 
 def _is_directory(name: str, descriptor: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+    except OSError:
+        return True  # it went away, and the walk passes over it
 
 
 def _refusal(path: str, state: os.stat_result, count: int, total: int) -> str:
@@ -125,4 +140,4 @@ def _relative(name: str, places: Sequence[str]) -> str | None:
         inside = posixpath.normpath(posixpath.join(work, name))
         name = inside if inside.startswith(f"{output}/") else posixpath.join(output, name)
     path = posixpath.relpath(posixpath.normpath(name), places[0])
-    return None if path.startswith("..") or path == "." else path
+    return None if path in (".", "..") or path.startswith("../") else path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillRuntimeError
+from ksadk.skills.runtime.artifacts import Artifacts, entries
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long artifacts that nobody took are kept."""
@@ -49,6 +51,13 @@ class RunDirectory:
     @property
     def input(self) -> Path:
         return self.work / "input"
+
+    def reopen(self) -> None:
+        """Make the run's own directories accessible again, if a script has closed them."""
+        for place in (self.path, self.output):
+            with contextlib.suppress(OSError):
+                if not place.is_symlink():
+                    place.chmod(0o700)
 
     def add_skill(self, name: str, root: Path) -> Path:
         """Put a copy of a skill's verified files there, at a place that nothing ran before could prepare."""
@@ -112,10 +121,12 @@ def run_directory(settings: Settings, *, account: str, session: str) -> Iterator
         try:
             yield run
         finally:
-            for entry in os.scandir(run.path):
-                if entry.name != run.output.name:
-                    remove(Path(entry.path))
-            if not _holds_something(run.output):
+            run.reopen()
+            with contextlib.suppress(FileNotFoundError):
+                for entry in os.scandir(run.path):
+                    if entry.name != run.output.name:
+                        remove(Path(entry.path))
+            if not any(entries(run.output, Artifacts())):
                 forget(run.path)
 
 
@@ -126,18 +137,34 @@ def forget(run: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, or a directory whatever the modes in it are. What cannot be deleted stays."""
-    if path.is_symlink() or not path.is_dir():
-        with contextlib.suppress(OSError):
+    """Delete a file, or a directory whatever the modes in it are, and however deep it is. What cannot be
+    deleted stays."""
+    with contextlib.suppress(OSError):
+        if path.is_symlink() or not path.is_dir():
             path.unlink()
-        return
-    path.chmod(0o700)
-    for directory, directories, _ in os.walk(path):
-        for entry in (Path(directory, name) for name in directories):
-            if not entry.is_symlink():
+        else:
+            _empty(path)
+            path.rmdir()
+
+
+def _empty(top: Path) -> None:
+    """Directories are brought up to `top` one after the other, so that no path and no stack becomes long."""
+    brought_up = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
+    waiting = [top]
+    while waiting:
+        directory = waiting.pop()
+        with contextlib.suppress(OSError):
+            directory.chmod(0o700)
+            for entry in list(os.scandir(directory)):
                 with contextlib.suppress(OSError):
-                    entry.chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.path)  # noqa: PTH108  # a path of text
+                        continue
+                    place = Path(entry.path)
+                    place.chmod(0o700)
+                    waiting.append(place if directory == top else place.rename(next(brought_up)))
+            if directory != top:
+                directory.rmdir()
 
 
 def _of_session(settings: Settings, account: str, session: str) -> Path:
@@ -199,7 +226,3 @@ def _sweep(of_session: Path) -> None:
             with lock.open("rb") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while the run is in use
                 forget(lock.with_suffix(""))
-
-
-def _holds_something(directory: Path) -> bool:
-    return any(files for _, _, files in os.walk(directory))

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 from ksadk.skills.errors import SkillRuntimeError
-from ksadk.skills.runtime.artifacts import MAX_TOTAL_BYTES, MIB, Artifacts, too_much
+from ksadk.skills.runtime.artifacts import MAX_DEPTH, MAX_TOTAL_BYTES, MIB, Artifacts, too_much
 from ksadk.skills.runtime.base import Sandbox
 
 _SECONDS = 120.0
@@ -44,14 +44,14 @@ def fetch(sandbox: Sandbox, source: str, output: Path) -> Artifacts:
     line = f"cd {where} && tar -cf {_PACKED} . && stat -c %s {_PACKED}"
     done = sandbox.run_command(line, timeout=_SECONDS)
     size = done.stdout.strip()
-    if done.exit_code != 0 or not size.isdigit():
+    if done.exit_code != 0 or not (size.isascii() and size.isdigit()):
         left_out.leave_out("output", f"cannot be packed in the sandbox: {done.stderr.strip()[:500]}")
-    elif int(size) > MAX_TOTAL_BYTES + _OVERHEAD_BYTES:
+    elif len(size) > 15 or int(size) > MAX_TOTAL_BYTES + _OVERHEAD_BYTES:
         left_out.leave_out("output", f"has more than {MAX_TOTAL_BYTES // MIB} MiB in all")
     else:
         try:
             _unpack(sandbox.read_file(_PACKED), output, left_out)
-        except tarfile.TarError as error:
+        except (tarfile.TarError, ValueError, OverflowError) as error:  # of numbers in headers
             left_out.leave_out("output", f"came back broken: {error}")
     return left_out
 
@@ -76,6 +76,8 @@ def _unpack(data: bytes, output: Path, left_out: Artifacts) -> None:
 
 
 def _strange(path: str) -> str:
+    if path.count("/") > MAX_DEPTH:
+        return f"is more than {MAX_DEPTH} directories deep"
     inside = not posixpath.isabs(path) and ".." not in path.split("/") and "\0" not in path
     return "" if inside else "has a path that leads out of the output directory"
 

@@ -304,6 +304,7 @@ class _Running:
         """What the run came to."""
         stdout = "".join(self._stdout)
         places = self._inside(self._run.output), self._inside(self._run.work)
+        self._run.reopen()
         found = collect(self._run.output, announced(stdout), places)
         for skill in self._work.skills:
             if skill.name not in self._outcomes:
