@@ -99,6 +99,24 @@ def test_a_file_that_changes_meanwhile_is_let_be(skill: Path, monkeypatch: pytes
     assert list(skill.iterdir()) == [path]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root repairs the files of others")
+def test_a_repair_leaves_a_file_to_its_owner(skill: Path) -> None:
+    (skill / "SKILL.md").write_bytes(BROKEN)
+    os.chown(skill / "SKILL.md", 12345, 23456)
+    assert lint(skill, fix=True)[0].fixed
+    status = (skill / "SKILL.md").stat()
+    assert (status.st_uid, status.st_gid) == (12345, 23456)
+
+
+def test_of_very_many_files_that_are_not_there_some_are_told_at_once(skill: Path) -> None:
+    text = (skill / "SKILL.md").read_text() + "".join(f"[](x{n})" for n in range(80_000))
+    (skill / "SKILL.md").write_text(text)
+    began = time.process_time()
+    codes = [found.code for found in lint(skill)[0].findings]
+    assert (codes.count("missing_file"), codes.count("more")) == (100, 1)
+    assert time.process_time() - began < 5
+
+
 def test_a_file_with_several_names_is_let_be(skill: Path) -> None:
     (skill / "SKILL.md").write_bytes(BROKEN)
     (skill / "other").hardlink_to(skill / "SKILL.md")

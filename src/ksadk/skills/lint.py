@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from ksadk.errors import KsadkError
 from ksadk.skills.errors import SkillError
-from ksadk.skills.findings import SKILL_MD, Finding, Findings
+from ksadk.skills.findings import MAX_FINDINGS, SKILL_MD, Finding, Findings
 from ksadk.skills.loader import load_local_skill, read_skill_md
 from ksadk.skills.local import Place, walk
 from ksadk.skills.parsing import parse_skill_md
@@ -100,15 +101,21 @@ def _look_at_body(directory: Path, body: str, about: Findings) -> None:
     elif lines > MAX_BODY_LINES:
         message = f"the instructions have {lines:,} lines, and {MAX_BODY_LINES} are recommended at most"
         about.warning(0, "long_instructions", message, "move what is long to references/")
-    for path in dict.fromkeys(match["path"] for match in _LINK.finditer(_CODE.sub("", body))):
-        inside = not os.path.normpath(path).startswith("..")
-        if not path.startswith("/") and not (inside and os.path.lexists(directory / path)):
-            message = f"the instructions speak of {path[:200]}, which is no file of the skill"
-            about.warning(about.text.find(f"]({path}") + 2, "missing_file", message)
+    paths = dict.fromkeys(match["path"] for match in _LINK.finditer(_CODE.sub("", body)))
+    missing = (path for path in paths if not path.startswith("/") and not _is_inside(directory, path))
+    for path in itertools.islice(missing, MAX_FINDINGS):
+        message = f"the instructions speak of {path[:200]}, which is no file of the skill"
+        about.warning(about.text.find(f"]({path}") + 2, "missing_file", message)
+    if next(missing, None) is not None:
+        about.warning(0, "more", "more files that the instructions speak of are not there")
+
+
+def _is_inside(directory: Path, path: str) -> bool:
+    return not os.path.normpath(path).startswith("..") and os.path.lexists(directory / path)
 
 
 def _write(path: Path, old: bytes, new: bytes) -> None:
-    """Put new bytes in the place of a file in one step, with its mode, unless it changed meanwhile."""
+    """Put new bytes in a file's place in one step, with its mode and owner, unless it changed meanwhile."""
     status = path.lstat()
     if status.st_nlink > 1:
         raise KsadkError(f"{path} has several names, and only one would be repaired", code="hard_linked_file")
@@ -118,6 +125,9 @@ def _write(path: Path, old: bytes, new: bytes) -> None:
         try:
             with open(descriptor, "wb") as stream:  # noqa: PTH123  # a descriptor
                 stream.write(new)
+                made = os.fstat(descriptor)
+                if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+                    os.fchown(descriptor, status.st_uid, status.st_gid)
                 os.fchmod(descriptor, status.st_mode & 0o7777)
                 os.fsync(descriptor)
             if read_skill_md(path.parent) != old:
