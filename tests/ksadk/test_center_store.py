@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import postgres
 import pytest
 from centers import ANN, BOB, SPACE, Clock, card_of
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ksadk.a2a.center.credentials import Credentials
@@ -96,7 +96,7 @@ def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def _empty(dsn: str, directory: Path) -> None:
     database = open_database(dsn, directory=directory)
     async with database.transaction() as transaction:
-        for table in ("agents", "versions", "tasks", "operations", "events"):
+        for table in ("agents", "versions", "tasks", "operations", "permits", "repeats", "events"):
             await transaction.run(f"DELETE FROM a2a_center_{table}")
     await database.aclose()
 
@@ -413,7 +413,8 @@ def test_events_at_other_positions_or_with_other_contents_are_events_of_their_ow
     do(work)
 
 
-@settings(max_examples=60)
+# Not shrunk: that would take minutes.
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
 def test_however_batches_are_cut_and_repeated_each_event_is_there_once_and_in_order(
     data: st.DataObject,
@@ -537,9 +538,9 @@ def test_what_ended_long_ago_is_forgotten_and_nothing_else(do: Any, clock: Clock
         await desk.events.forget_old()
         counts = [
             len(await desk.rows(f"SELECT * FROM a2a_center_{table}"))
-            for table in ("tasks", "events", "operations")
+            for table in ("tasks", "events", "repeats", "operations", "permits")
         ]
-        assert counts == [1, 0, 1]
+        assert counts == [1, 0, 0, 1, 0]
         assert (await desk.looked(open_.task_id)).task_id == open_.task_id
         assert await refused(desk.looked(ended.task_id)) == (404, "A2A_TASK_NOT_FOUND")
 

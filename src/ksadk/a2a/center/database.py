@@ -36,14 +36,20 @@ CREATE TABLE IF NOT EXISTS a2a_center_operations (
     operation_id VARCHAR(64) PRIMARY KEY, task_id VARCHAR(256) NOT NULL, owner VARCHAR(600) NOT NULL,
     kind VARCHAR(32) NOT NULL, version_id VARCHAR(256) NOT NULL, message_sha256 VARCHAR(64),
     token VARCHAR(256), request_sha256 VARCHAR(64) NOT NULL, issued_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL, permit_sha256 VARCHAR(64) NOT NULL, used_at BIGINT, UNIQUE (owner, token));
-CREATE INDEX IF NOT EXISTS a2a_center_of_task ON a2a_center_operations (task_id, issued_at);
+    expires_at BIGINT NOT NULL, used_at BIGINT, UNIQUE (owner, token));
+CREATE INDEX IF NOT EXISTS a2a_center_operations_of_task ON a2a_center_operations (task_id);
+CREATE TABLE IF NOT EXISTS a2a_center_permits (
+    permit_sha256 VARCHAR(64) PRIMARY KEY, task_id VARCHAR(256) NOT NULL, issued_at BIGINT NOT NULL,
+    wire_position BIGINT NOT NULL, ordinal BIGINT NOT NULL);
+CREATE INDEX IF NOT EXISTS a2a_center_permits_of_task ON a2a_center_permits (task_id, issued_at);
 CREATE TABLE IF NOT EXISTS a2a_center_events (
     task_id VARCHAR(256) NOT NULL, number BIGINT NOT NULL, source_event_id VARCHAR(256) NOT NULL,
     kind VARCHAR(32) NOT NULL, payload TEXT NOT NULL, payload_sha256 VARCHAR(64) NOT NULL,
-    occurred_at VARCHAR(64) NOT NULL, status VARCHAR(64), permit_sha256 VARCHAR(64), wire_position BIGINT,
-    ordinal BIGINT, received_at BIGINT NOT NULL, PRIMARY KEY (task_id, number),
-    UNIQUE (task_id, source_event_id));
+    occurred_at VARCHAR(64) NOT NULL, status VARCHAR(64), wire_position BIGINT, ordinal BIGINT,
+    received_at BIGINT NOT NULL, PRIMARY KEY (task_id, number), UNIQUE (task_id, source_event_id));
+CREATE TABLE IF NOT EXISTS a2a_center_repeats (
+    task_id VARCHAR(256) NOT NULL, source_event_id VARCHAR(256) NOT NULL,
+    PRIMARY KEY (task_id, source_event_id));
 CREATE INDEX IF NOT EXISTS a2a_center_same_event
     ON a2a_center_events (task_id, payload_sha256, kind, wire_position, ordinal)"""
 """Times are milliseconds since 1970."""

@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ksadk.a2a.center.database import Database, Row, Transaction
 from ksadk.a2a.center.ledger import time_of
@@ -68,9 +67,19 @@ class EventLog:
             number = first = tasks[0]["event_count"]
             for event in events:
                 place = positions.place(event.source_event_id, event.kind)
-                if not await _is_there(transaction, task_id, event, place):
-                    number += 1
-                    await self._write(transaction, task_id, number, event, place)
+                if await _is_known(transaction, task_id, event):
+                    continue
+                if place is not None and await _is_told(transaction, task_id, event, place):
+                    await _remember(transaction, task_id, event)
+                    continue
+                number += 1
+                await self._write(transaction, task_id, number, event, place)
+            for place in positions.moved():
+                await transaction.run(
+                    """UPDATE a2a_center_permits SET wire_position = :wire_position, ordinal = :ordinal
+                    WHERE permit_sha256 = :permit_sha256""",
+                    **place._asdict(),
+                )
             if number > MAX_EVENTS:
                 raise Refusal(409, "A2A_TASK_LOG_FULL", f"a task has at most {MAX_EVENTS:,} events")
             if number > first:
@@ -114,12 +123,10 @@ class EventLog:
                 before=before,
             )
             for row in old:
-                for table in ("events", "operations", "tasks"):
+                for table in ("events", "repeats", "permits", "operations", "tasks"):
                     await transaction.run(f"DELETE FROM a2a_center_{table} WHERE task_id = :task_id", **row)
-            await transaction.run(
-                "DELETE FROM a2a_center_operations WHERE token IS NULL AND expires_at <= :before",
-                before=before,
-            )
+            for looks in ("operations WHERE token IS NULL AND", "permits WHERE"):
+                await transaction.run(f"DELETE FROM a2a_center_{looks} issued_at <= :before", before=before)
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -127,16 +134,16 @@ class EventLog:
     async def _write(
         self, transaction: Transaction, task_id: str, number: int, event: TaskEvent, place: Place | None
     ) -> None:
-        permit, wire_position, ordinal = place or (None, None, None)
+        _, wire_position, ordinal = place or (None, None, None)
         payload = canonical_json(event.payload)
         await transaction.run(
             """INSERT INTO a2a_center_events (task_id, number, source_event_id, kind, payload, payload_sha256,
-                occurred_at, status, permit_sha256, wire_position, ordinal, received_at)
-            VALUES (:task_id, :number, :source, :kind, :payload, :sha256, :occurred_at, :status, :permit,
+                occurred_at, status, wire_position, ordinal, received_at)
+            VALUES (:task_id, :number, :source, :kind, :payload, :sha256, :occurred_at, :status,
                 :wire_position, :ordinal, :now)""",
             task_id=task_id, number=number, source=event.source_event_id, kind=event.kind,
-            payload=payload.decode(), sha256=hashlib.sha256(payload).hexdigest(),
-            occurred_at=event.occurred_at, status=event.status, permit=permit,
+            payload=payload.decode(), sha256=_sha256(payload),
+            occurred_at=event.occurred_at, status=event.status,
             wire_position=wire_position, ordinal=ordinal, now=self._now(),
         )  # fmt: skip
 
@@ -159,41 +166,50 @@ class EventLog:
 
 async def _last_places(transaction: Transaction, task_id: str) -> dict[str, tuple[int, int]]:
     """The place of the last event of each of a task's calls."""
-    issued = await transaction.run(
-        f"""SELECT permit_sha256 FROM a2a_center_operations WHERE task_id = :task_id
-        ORDER BY issued_at DESC LIMIT {_PERMITS}""",
+    rows = await transaction.run(
+        f"""SELECT permit_sha256, wire_position, ordinal FROM a2a_center_permits
+        WHERE task_id = :task_id ORDER BY issued_at DESC LIMIT {_PERMITS}""",
         task_id=task_id,
     )
-    last = {str(row["permit_sha256"]): (-1, 0) for row in issued}
-    places = await transaction.run(
-        """SELECT permit_sha256, wire_position, max(ordinal) AS ordinal FROM a2a_center_events
-        WHERE task_id = :task_id AND permit_sha256 IS NOT NULL
-        GROUP BY permit_sha256, wire_position ORDER BY wire_position""",
-        task_id=task_id,
-    )
-    told = {str(row["permit_sha256"]): (row["wire_position"], row["ordinal"]) for row in places}
-    return last | {permit: place for permit, place in told.items() if permit in last}
+    return {row["permit_sha256"]: (row["wire_position"], row["ordinal"]) for row in rows}
 
 
-async def _is_there(transaction: Transaction, task_id: str, event: TaskEvent, place: Place | None) -> bool:
-    same: dict[str, Any] = {"task_id": task_id, "source": event.source_event_id}
-    known = "source_event_id = :source"
-    if place is not None:
-        known += """ OR (payload_sha256 = :sha256 AND kind = :kind AND wire_position = :wire_position
-            AND ordinal = :ordinal)"""
-        same |= {
-            "sha256": hashlib.sha256(canonical_json(event.payload)).hexdigest(), "kind": event.kind,
-            "wire_position": place.wire_position, "ordinal": place.ordinal,
-        }  # fmt: skip
+async def _is_known(transaction: Transaction, task_id: str, event: TaskEvent) -> bool:
+    """Whether an event of that id came already, and was kept or dropped."""
     found = await transaction.run(
-        f"SELECT 1 FROM a2a_center_events WHERE task_id = :task_id AND ({known}) LIMIT 1", **same
-    )
+        """SELECT 1 FROM a2a_center_events WHERE task_id = :task_id AND source_event_id = :source
+        UNION ALL SELECT 1 FROM a2a_center_repeats WHERE task_id = :task_id AND source_event_id = :source""",
+        task_id=task_id, source=event.source_event_id,
+    )  # fmt: skip
     return bool(found)
+
+
+async def _is_told(transaction: Transaction, task_id: str, event: TaskEvent, place: Place) -> bool:
+    """Whether another call told of the same at the same position."""
+    found = await transaction.run(
+        """SELECT 1 FROM a2a_center_events WHERE task_id = :task_id AND payload_sha256 = :sha256
+            AND kind = :kind AND wire_position = :wire_position AND ordinal = :ordinal""",
+        task_id=task_id, sha256=_sha256(canonical_json(event.payload)), kind=event.kind,
+        wire_position=place.wire_position, ordinal=place.ordinal,
+    )  # fmt: skip
+    return bool(found)
+
+
+async def _remember(transaction: Transaction, task_id: str, event: TaskEvent) -> None:
+    """Know an event that was dropped when it comes again: by then its call has come to other positions."""
+    await transaction.run(
+        "INSERT INTO a2a_center_repeats (task_id, source_event_id) VALUES (:task_id, :source)",
+        task_id=task_id, source=event.source_event_id,
+    )  # fmt: skip
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _silent(task_id: str, number: int, at: str) -> TaskEvent:
     """The center's own event of a task that it ends."""
-    source = hashlib.sha256(f"{task_id}:center:{number}".encode()).hexdigest()
+    source = _sha256(f"{task_id}:center:{number}".encode())
     words = "The task was silent for too long; what ran it is taken to be gone."
     message = {"messageId": source[:32], "role": "ROLE_AGENT", "parts": [{"text": words}]}
     payload = {"state": "TASK_STATE_FAILED", "message": message, "timestamp": at}

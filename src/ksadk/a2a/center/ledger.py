@@ -220,15 +220,14 @@ class Ledger:
             row["message_sha256"] or "", now if over else row["issued_at"],
             now + LIFETIME_MS if over else row["expires_at"],
         )  # fmt: skip
-        text = self._permits.sign(permit)
         if over:
+            await self._issue(transaction, permit)
             await transaction.run(
-                """UPDATE a2a_center_operations SET issued_at = :issued, expires_at = :expires,
-                    permit_sha256 = :permit WHERE operation_id = :operation_id""",
-                issued=permit.issued_at, expires=permit.expires_at, permit=_digest(text),
-                operation_id=permit.operation_id,
+                """UPDATE a2a_center_operations SET issued_at = :issued, expires_at = :expires
+                WHERE operation_id = :operation_id""",
+                issued=permit.issued_at, expires=permit.expires_at, operation_id=permit.operation_id,
             )  # fmt: skip
-        return self._prepared(task, agent, permit, text)
+        return self._prepared(task, agent, permit)
 
     def _permit(self, task: Row, agent: Agent, operation: Operation, sha256: str, now: int) -> Permit:
         return Permit(
@@ -245,26 +244,34 @@ class Ledger:
         token: str | None,
         sha256: str,
     ) -> PreparedOperation:
-        text = self._permits.sign(permit)
+        await self._issue(transaction, permit)
         await transaction.run(
             """INSERT INTO a2a_center_operations (operation_id, task_id, owner, kind, version_id,
-                message_sha256, token, request_sha256, issued_at, expires_at, permit_sha256)
+                message_sha256, token, request_sha256, issued_at, expires_at)
             VALUES (:operation_id, :task_id, :owner, :kind, :version_id, :message, :token, :request, :issued,
-                :expires, :permit)""",
+                :expires)""",
             operation_id=permit.operation_id, task_id=permit.task_id, owner=permit.owner,
             kind=permit.operation, version_id=permit.version_id, message=permit.message_sha256 or None,
             token=token, request=sha256, issued=permit.issued_at, expires=permit.expires_at,
-            permit=_digest(text),
         )  # fmt: skip
-        return self._prepared(task, agent, permit, text)
+        return self._prepared(task, agent, permit)
 
-    def _prepared(self, task: Row, agent: Agent, permit: Permit, text: str) -> PreparedOperation:
+    async def _issue(self, transaction: Transaction, permit: Permit) -> None:
+        """Write down that there is a permit: by its hash, which the ids of its call's events are made of."""
+        await transaction.run(
+            """INSERT INTO a2a_center_permits (permit_sha256, task_id, issued_at, wire_position, ordinal)
+            VALUES (:permit, :task_id, :issued, -1, 0)""",
+            permit=hashlib.sha256(self._permits.sign(permit).encode()).hexdigest(), task_id=permit.task_id,
+            issued=permit.issued_at,
+        )  # fmt: skip
+
+    def _prepared(self, task: Row, agent: Agent, permit: Permit) -> PreparedOperation:
         card = agent.published(self._base_url)
         return PreparedOperation(
             task_id=permit.task_id,
             target=PreparedTarget(agent.agent_id, agent.version_id, cards.card_sha256(card)),
             route=Route(agent.route_kind, agent.interface(self._base_url)),
-            call_permit=text,
+            call_permit=self._permits.sign(permit),
             call_permit_expires_at=time_of(permit.expires_at),
             # What the gateway shows a hosted agent is nothing that a client has to know of.
             credential_handle=None if agent.route_kind == "hosted_gateway" else agent.credential_handle,
@@ -302,7 +309,3 @@ def _conflict(message: str) -> Refusal:
 
 def _sha256(*values: str) -> str:
     return hashlib.sha256(canonical_json(values)).hexdigest()
-
-
-def _digest(permit: str) -> str:
-    return hashlib.sha256(permit.encode()).hexdigest()

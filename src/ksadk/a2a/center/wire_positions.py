@@ -32,6 +32,7 @@ class WirePositions:
 
     def __init__(self, task_id: str, last: Mapping[str, tuple[int, int]]) -> None:
         self._task_id = task_id
+        self._before = last
         self._last = dict(last)
 
     def place(self, source_event: str, kind: EventKind) -> Place | None:
@@ -44,3 +45,9 @@ class WirePositions:
                     self._last[permit] = there
                     return Place(permit, *there)
         return None
+
+    def moved(self) -> list[Place]:
+        """The last places of those calls of which events were found."""
+        return [
+            Place(permit, *there) for permit, there in self._last.items() if there != self._before[permit]
+        ]
