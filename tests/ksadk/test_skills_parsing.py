@@ -281,6 +281,7 @@ HOSTILE = {
     "grants": b"---\ndescription: d\nallowed-tools: " + b"Bash( " * 10_000 + b"\n---\n",
     "permissions": b"---\ndescription: d\nlicense: " + b"allowed-tools " * 4_000 + b"\n---\n",
     "comments": b"---\ndescription: a: b" + b"\n #" * 20_000 + b"\n---\n",
+    "marks": b"---\ndescription: d\nlicense: a" + "\u0316\u0301".encode() * 32_000 + b"\n---\n",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ _GRANT = re.compile(
 )
 _END = re.compile(r"[\s,]*")
 _PERMISSION_LETTERS = "allowedtools"
+_SAME = {"Cf": "", "Pd": "-"}
 _LINE = re.compile("[^\r\n\x85\u2028\u2029]+")  # as YAML parts them
 _RESTRICTION = re.compile(
     r"[ \t?'\"-]*+allowed[-_]?tools?\b"
@@ -93,6 +94,7 @@ def restriction_in(text: str) -> int | None:
 def _plain(text: str) -> str:
     """A text in which what looks the same is the same: of full width, with other hyphens, or unseen."""
     if not text.isascii():
-        seen = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
-        text = "".join("-" if unicodedata.category(char) == "Pd" else char for char in seen)
+        # Each by itself: to put many marks in order takes the square of their number.
+        chars = (part for char in text for part in unicodedata.normalize("NFKC", char))
+        text = "".join(_SAME.get(unicodedata.category(char), char) for char in chars)
     return text.casefold()
