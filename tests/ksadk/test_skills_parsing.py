@@ -404,6 +404,7 @@ NEARLY = (
     "license: |\n  x\n  allow-tools: Read\n", "license: |\n  x\n  allowed-tools\u200b: Read\n",
     "license: a: b\n  allowed\u2013tools: Read\n", "license: a: b\n? 'allowed-tools'\n: Read\n",
     'metadata:\n  x:\n    "allowed\\x2dtools": Read\n',
+    "allowed-tools: Bash\ndisallowed-tools: Bash(rm *)\n", "allowed_tools: Read\nallowed-tools: '*'\n",
 )  # fmt: skip
 """Frontmatter whose author meant a restriction that cannot be read for sure."""
 

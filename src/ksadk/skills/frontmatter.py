@@ -237,7 +237,9 @@ class _Fields:
         """What is allowed; what cannot be read for sure allows nothing."""
         key = "allowed-tools"
         node = self.nodes.get(key)
-        if node is not None and key not in unsure:
+        others = (place for other, place in self.keys.items() if other != key and is_permission_key(other))
+        near = next(others, None)
+        if node is not None and key not in unsure and near is None:
             self._comment(key, node)
             value = [item.value for item in node.value] if isinstance(node.value, list) else node.value
             inner = node.value if isinstance(node.value, list) else []
@@ -245,7 +247,8 @@ class _Fields:
             null = node.plain and str(node.value).lower() == "null"
             if allowed.valid and not null and not any(item.strange for item in [node, *inner]):
                 return allowed
-        near = self._near_permissions() if node is None else node.start
+        if near is None:
+            near = self._near_permissions() if node is None else node.start
         place = below if near is None else self.place(near)
         if place is None:
             return None
@@ -258,7 +261,7 @@ class _Fields:
 
     def _near_permissions(self) -> int | None:
         """The place of something that is not `allowed-tools`, but was meant to be."""
-        for key, place in (*self.keys.items(), *_keys_below(self.nodes.values())):
+        for key, place in _keys_below(self.nodes.values()):
             if is_permission_key(key):
                 return place
         return restriction_in(self.text)
