@@ -41,6 +41,7 @@ KINDS = {
     "KEY=VALUE": "arguments",
     "PATH": "workspace",
     "SANDBOX_ID": "sandboxes",
+    "SPACE": "spaces",
     "TOOL": "tools",
     "VERDICT": "words:" + ",".join(VERDICTS),
     "a2a card PATH": "directory",

@@ -117,6 +117,14 @@ def skills(_words: list[str]) -> Names:
         yield skill.name, skill.description
 
 
+def spaces(_words: list[str]) -> Names:
+    """The A2A Spaces that are configured."""
+    from ksadk.settings import Settings
+
+    for space_id in Settings.from_env().a2a_space_ids:
+        yield space_id, ""
+
+
 LIVE: dict[str, Callable[[list[str]], Names]] = {
     "tools": tools,
     "groups": groups,
@@ -127,5 +135,6 @@ LIVE: dict[str, Callable[[list[str]], Names]] = {
     "approved": approved,
     "sandboxes": sandboxes,
     "skills": skills,
+    "spaces": spaces,
 }
 """The kinds of names that are asked for."""

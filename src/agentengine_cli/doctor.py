@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 
@@ -19,6 +19,9 @@ from agentengine_cli.config import setting
 from ksadk.errors import KsadkError
 from ksadk.sessions import project_dir
 from ksadk.settings import UNREAD, Settings
+
+if TYPE_CHECKING:
+    from ksadk.a2a.space.tokens import Audience
 
 VERSION_SECONDS = 5
 MANY_SKILLS = 10
@@ -61,8 +64,9 @@ class Finding(NamedTuple):
 def doctor() -> None:
     """Find out what is wrong with this installation. Ends with 1 when something is.
 
-    Looks at Python, other programs, variables, local skills, the approval mode, rule files, what is trusted,
-    the store and the decision log. Nothing is changed, no service is contacted, and no secret is shown.
+    Looks at Python, other programs, variables, local skills, A2A Spaces, the approval mode, rule files, what
+    is trusted, the store and the decision log. Nothing is changed, no service is contacted, and no secret is
+    shown.
 
     \b
     Example:
@@ -200,6 +204,31 @@ def _local_skills(settings: Settings) -> Iterator[Finding]:
         yield Finding("Skill Service", "ok", f"{address.host}, {address.mode}, not asked")
 
 
+def _a2a_spaces(settings: Settings) -> Iterator[Finding]:
+    """The Spaces whose agents can be called, and the tokens that say who asks; nobody is asked."""
+    if not settings.a2a_space_ids:
+        return  # told among the services
+    from ksadk.a2a.space.configured import configured_space
+    from ksadk.a2a.space.errors import WorkloadTokenError
+    from ksadk.a2a.space.tokens import WorkloadTokens
+    from ksadk.masking import without_user_info
+
+    for space_id in settings.a2a_space_ids:
+        configured_space(settings, space_id)
+    at = settings.a2a_control_plane_url
+    place = f"the control plane {without_user_info(at)}" if at else "the public service"
+    yield Finding("A2A Spaces", "ok", f"{', '.join(settings.a2a_space_ids)} at {place}, not asked")
+    tokens = WorkloadTokens(settings.a2a_token_dir)
+    needed: tuple[Audience, ...] = ("a2a-registry", "a2a-task-sink", "a2a-gateway")
+    if settings.a2a_enable_public_egress:
+        needed += ("credential-broker",)
+    for audience in needed if at else ():
+        try:
+            tokens.token(audience)
+        except WorkloadTokenError as error:
+            yield Finding("A2A Spaces", "fault", error.message, error.hint or "The platform writes it anew.")
+
+
 def _approval_mode(settings: Settings) -> Iterator[Finding]:
     [variable] = (v for v in Settings.variables() if v.field == "tool_approval_mode")
     shown = setting(settings, variable)
@@ -318,8 +347,8 @@ def _completion(_settings: Settings) -> Iterator[Finding]:
 
 
 CHECKS = (
-    _python, _package, _programs, _settings, _services, _local_skills, _approval_mode, _rule_files, _trust,
-    _store, _decision_log, _terminal, _locale, _completion,
+    _python, _package, _programs, _settings, _services, _local_skills, _a2a_spaces, _approval_mode,
+    _rule_files, _trust, _store, _decision_log, _terminal, _locale, _completion,
 )  # fmt: skip
 
 

@@ -82,6 +82,12 @@ def skill_at(directory: Path) -> Path:
     return directory
 
 
+def test_spaces_are_named_as_they_are_configured(agentengine: Run) -> None:
+    done = agentengine("--complete", "spaces", KSADK_A2A_SPACE_IDS="space-demo, team-b")
+    assert (done.stdout, done.stderr) == ("space-demo\t\nteam-b\t\n", "")
+    assert agentengine("--complete", "spaces").stdout == ""
+
+
 def test_a_store_that_is_none_or_broken_has_nothing(agentengine: Run) -> None:
     state = Path(os.environ["XDG_STATE_HOME"])
     assert names(agentengine, "requests") == []
@@ -104,7 +110,10 @@ def test_a_bad_setting_or_home_is_silent(agentengine: Run) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
-def test_an_answer_starts_nothing_and_reads_no_project(question: list[str], agentengine: Run) -> None:
+def test_an_answer_starts_nothing_and_reads_no_project(
+    question: list[str], agentengine: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_A2A_SPACE_IDS", "space-demo")
     agentengine("workspace", "write", "a.txt", "--content", "x", "--root", ".")  # so that there is a store
     Record.make(Facts("copy-1", "copy", "w", 0.0)).release()
     skill_at(Path(os.environ["HOME"]) / ".agents" / "skills" / "word-count")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from space_wire import put_tokens
 from support import Run, fill, small_disk, unprivileged
 
 from ksadk.settings import Settings
@@ -97,8 +98,9 @@ def test_services_are_told_by_variable_and_never_by_value(agentengine: Run) -> N
     done = agentengine("doctor", "--json", **given)
     assert "OPENAI_API_KEY" in done.stdout
     found = checks(done)
-    assert found["A2A Spaces"][0]["state"] == "note"  # nothing in this release reads them
-    services = [found[name][0]["found"] for name in ("model", "sandbox", "skills", "MCP", "web search")]
+    services = [
+        found[name][0]["found"] for name in ("model", "sandbox", "skills", "MCP", "A2A Spaces", "web search")
+    ]
     assert "hunter2" not in str(services)
 
 
@@ -311,3 +313,21 @@ def test_a_bug_in_our_own_imports_still_looks_like_one(agentengine: Run, tmp_pat
     done = agentengine("tools", "list", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert "Traceback" in done.stderr
+
+
+def test_spaces_are_told_with_the_tokens_that_keep_them_from_working(
+    agentengine: Run, tmp_path: Path
+) -> None:
+    environ = {
+        "KSADK_A2A_SPACE_IDS": "space-demo",
+        "KSADK_A2A_CONTROL_PLANE_URL": "http://user:s3cret@127.0.0.1:1",
+        "KSADK_A2A_TOKEN_DIR": str(put_tokens(tmp_path / "tokens")),
+    }
+    done = agentengine("doctor", "--json", **environ)
+    assert "s3cret" not in done.stdout
+    assert checks(done)["A2A Spaces"][1]["state"] == "ok"
+    (tmp_path / "tokens" / "a2a-gateway.jwt").chmod(0o620)
+    fault = checks(agentengine("doctor", "--json", **environ))["A2A Spaces"][2]
+    assert (fault["state"], "a2a-gateway.jwt" in fault["found"]) == ("fault", True)
+    [alone] = checks(agentengine("doctor", "--json", KSADK_A2A_SPACE_IDS="space-demo"))["a2a spaces"]
+    assert (alone["state"], "no control plane is set" in alone["found"]) == ("fault", True)

@@ -19,10 +19,12 @@ def test_nothing_is_bound_where_nothing_is_set(tmp_path: Path, monkeypatch: pyte
         "knowledge_base_bound": False,
         "long_term_memory_bound": False,
         "skill_space_bound": False,
+        "a2a_space_bound": False,
         "isolated_execution": "not_enabled",
         "sandbox_direct_tools": "not_enabled",
     }
     assert status["skill_space"]["space_ids"] == []
+    assert status["a2a_space"]["space_ids"] == []
     assert status["skill_runtime"] == {"backend": "disabled", "enabled": False, "template_bound": False}
     assert (status["sandbox"]["backend"], status["sandbox"]["enabled"]) == ("none", False)
     assert status["workspace"]["root"] == str(tmp_path / "work" / ".agentengine" / "ui" / "workspace")
@@ -42,6 +44,8 @@ def test_what_is_bound_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         "KSADK_PUBLIC_SKILL_SPACE_IDS": "space_p",
         "KSADK_SANDBOX_BACKEND": "e2b",
         "KSADK_SANDBOX_TEMPLATE_ID": "t1",
+        "KSADK_A2A_SPACE_IDS": "space-a,space-b",
+        "KSADK_A2A_CONTROL_PLANE_URL": "https://user:s3cret@control.example.com",
     }.items():
         monkeypatch.setenv(name, value)
     status = component_status()
@@ -52,11 +56,19 @@ def test_what_is_bound_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert status["skill_space"]["space_ids"] == ["space_a", "space_p"]
     assert status["skill_runtime"] == {"backend": "e2b", "enabled": True, "template_bound": True}
     assert (status["sandbox"]["backend"], status["sandbox"]["template_bound"]) == ("e2b", True)
+    assert status["summary"]["a2a_space_bound"] is True
+    assert (status["a2a_space"]["space_ids"], status["a2a_space"]["public_egress"]) == (
+        ["space-a", "space-b"],
+        False,
+    )
+    assert status["a2a_space"]["control_plane_url"].endswith("control.example.com")
+    assert "s3cret" not in str(status)
 
 
 def test_the_tools_of_each_part_are_named() -> None:
     status = component_status()
     assert status["sandbox"]["tools"] == ["sandbox_status", "run_command", "run_code"]
+    assert status["a2a_space"]["tools"] == ["a2a_discover", "a2a_call", "a2a_status", "a2a_cancel"]
     assert status["skill_space"]["tools"] == ["list_skills", "search_skills", "load_skill", "execute_skills"]
     assert len(status["workspace"]["tools"]) == 10
 

@@ -22,10 +22,12 @@ def get_platform_tools() -> list[Any]:
 
 @builtin(group="platform", boundary="local_settings")
 def component_status() -> dict[str, Any]:
-    """Report what this agent is bound to: model, knowledge base, memory, skill spaces, sandbox, workspace.
+    """Report what this agent is bound to: model, knowledge base, memory, skill spaces, A2A Spaces, sandbox,
+    workspace.
 
     Nothing is started or contacted.
     """
+    from ksadk.masking import without_user_info
     from ksadk.skills.local import sources
     from ksadk.skills.runtime.modes import skills_mode
 
@@ -43,6 +45,7 @@ def component_status() -> dict[str, Any]:
             "knowledge_base_bound": bool(settings.kb_dataset_id),
             "long_term_memory_bound": bool(settings.ltm_namespace),
             "skill_space_bound": bool(spaces),
+            "a2a_space_bound": bool(settings.a2a_space_ids),
             "isolated_execution": _word(isolated),
             "sandbox_direct_tools": _word(runs_commands),
         },
@@ -59,6 +62,12 @@ def component_status() -> dict[str, Any]:
             "backend": skill_runtime.chosen_runtime(settings),
             "enabled": skill_runtime.runtime_enabled(settings),
             "template_bound": bool(skill_runtime.runtime_template(settings)),
+        },
+        "a2a_space": {
+            "space_ids": list(settings.a2a_space_ids),
+            "control_plane_url": without_user_info(settings.a2a_control_plane_url),
+            "public_egress": settings.a2a_enable_public_egress,
+            "tools": selection.names_of_group("a2a"),
         },
         "sandbox": {
             "backend": sandbox_backend,
