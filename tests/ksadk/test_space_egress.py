@@ -241,6 +241,7 @@ CARRIED: dict[str, dict[str, Any]] = {
     "the permit": {"headers": {"X-AgentEngine-A2A-Permit": PERMIT}},
     "the permit in the body": {"content": f'{{"a":"{PERMIT}"}}'.encode()},
     "in the query": {"url": f"{URL}?token={quote(TOKEN, safe='')}"},
+    "in the query, partly encoded": {"url": f"{URL}?token={quote(TOKEN, safe='+')}"},
     "in the query as it is": {"url": f"{URL}?token={TOKEN}"},
     "in the path": {"url": f"{URL}/{TOKEN}/x"},
     "in the path, all of it encoded": {"url": f"{URL}/" + "".join(f"%{ord(char):02x}" for char in TOKEN)},
