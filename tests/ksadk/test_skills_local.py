@@ -175,6 +175,34 @@ def test_a_project_that_is_trusted_takes_no_skills_from_elsewhere(tmp_path: Path
     assert result.warnings == (f"{project}/skills was left out: a link leads out of the project",)
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_no_project_takes_the_users_own_skills_away(tmp_path: Path, trusted: bool) -> None:
+    write(Path("~/.agents/skills/u").expanduser())
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/skills").symlink_to(Path("~/.agents/skills").expanduser())
+    for project in (Path("~").expanduser(), tmp_path / "link"):
+        places = sources(Settings(), project=project, project_trusted=trusted)
+        result = find_local_skills(places, cache=None)
+        assert ([(skill.name, skill.source) for skill in result.skills], result.warnings) == (
+            [("u", "user")],
+            (),
+        )
+
+
+def test_where_a_link_leads_out_of_a_project_nothing_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: seen.append(str(path)) or scandir(path))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project/skills").symlink_to(tmp_path / "elsewhere")
+    places = sources(Settings(), project=tmp_path / "project", project_trusted=False)
+    assert len(find_local_skills(places, cache=None).warnings) == 1
+    assert seen == []
+
+
 def test_a_configured_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
     places = sources(Settings(local_skills_dir=tmp_path / "no"), project=tmp_path, project_trusted=True)
     assert find_local_skills(places, cache=None).warnings == (

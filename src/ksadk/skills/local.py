@@ -21,6 +21,9 @@ SHARED = Path(".agents", "skills")
 MAX_DEPTH = 4
 MAX_DIRECTORIES = 10_000
 
+LEADS_OUT = "a link leads out of the project"
+"""Why what is behind it is not even looked at: a stranger's link may lead to a disk that does not answer."""
+
 _NO_SKILLS = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 
 Kind = Literal["configured", "project", "user"]
@@ -94,17 +97,18 @@ def sources(settings: Settings, *, project: Path, project_trusted: bool) -> tupl
     if settings.local_skills_dir is not None:
         configured = Source(Path(os.path.abspath(settings.local_skills_dir)), "configured")  # noqa: PTH100
         found[os.path.realpath(configured.directory)] = configured
+    user = _home_skills()
+    users = "" if user is None else os.path.realpath(user)
     for directory in (project / SHARED, project / "skills"):
-        if os.path.isdir(directory):  # noqa: PTH112  # also where nobody may look
-            real = os.path.realpath(directory)
+        real = os.path.realpath(directory)
+        if os.path.isdir(directory) and real != users:  # noqa: PTH112  # also where nobody may look
             inside = Path(real).is_relative_to(os.path.realpath(project))
-            why = "" if inside else "a link leads out of the project"
+            why = "" if inside else LEADS_OUT
             if inside and not project_trusted:
                 why = (
                     "the project is not trusted: see agentengine trust, or name it in KSADK_LOCAL_SKILLS_DIR"
                 )
             found.setdefault(real, Source(directory.absolute(), "project", why))
-    user = _home_skills()
     if user is not None and os.path.isdir(user):  # noqa: PTH112
         found.setdefault(os.path.realpath(user), Source(user, "user"))
     return tuple(found.values())
@@ -120,7 +124,7 @@ def find_local_skills(places: Sequence[Source], *, cache: Path | None) -> LocalS
     warnings: list[str] = []
     for source in places:
         if source.left_out:
-            if next(walk(source.directory, []), None) is not None:
+            if source.left_out == LEADS_OUT or next(walk(source.directory, []), None) is not None:
                 warnings.append(f"{source.directory} was left out: {source.left_out}")
             continue
         for found in _read_source(source, cache, warnings):
