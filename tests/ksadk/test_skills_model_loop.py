@@ -212,6 +212,8 @@ LINES: dict[str, tuple[str, bool]] = {
     "anything at all": ("Bash", True),
     "anything else": ("*", True),
     "ls": ("", False),
+    "'npm run' x": ("Bash(npm run *)", False),
+    "GIT_SSH_COMMAND=x git pull": ("Bash(git:*)", False),
 }
 
 
@@ -224,6 +226,12 @@ def test_every_command_of_a_line_has_to_be_let(line: str) -> None:
 def test_code_is_no_command_that_a_pattern_could_let() -> None:
     allowed = AllowedTools.parse("Bash(git:*)")
     assert not _lets(allowed, "run_code", {"code": "git status", "language": "bash"})
+
+
+def test_no_variable_beside_a_line_makes_its_command_another() -> None:
+    given = {"command": "git status", "env": {"GIT_CONFIG_COUNT": "1"}}
+    assert not _lets(AllowedTools.parse("Bash(git:*)"), "run_command", given)
+    assert _lets(AllowedTools.parse("Bash"), "run_command", given)
 
 
 def follow(server: ChatServer, *tools: ModelTool, seconds: float = 30, limits: Limits | None = None) -> Any:
@@ -281,7 +289,11 @@ def test_a_model_can_be_used_where_an_event_loop_runs() -> None:
 
 @pytest.mark.parametrize(
     ("refusal", "words"),
-    [((401, {"error": {"message": f"wrong key {KEY}"}}), "401"), ((400, {"error": {"message": KEY}}), "400")],
+    [
+        ((401, {"error": {"message": f"wrong key {KEY}"}}), "401"),
+        ((400, {"error": {"message": KEY}}), "400"),
+        *(((403, {"error": {"message": "x" * before + KEY}}), "403") for before in range(935, 955, 4)),
+    ],
 )
 def test_what_the_service_refuses_is_said_without_the_key(
     refusal: tuple[int, Any], words: str, caplog: pytest.LogCaptureFixture
@@ -291,8 +303,32 @@ def test_what_the_service_refuses_is_said_without_the_key(
         followed = follow(server)
     assert followed.error_type == "model_failed"
     assert words in followed.error_message
-    assert KEY not in repr(followed)
+    assert KEY[:8] not in repr(followed)
     assert KEY not in caplog.text
+
+
+def turn(**fields: Any) -> dict[str, Any]:
+    """An answer with one of its fields, or of its only call's, replaced."""
+    call = calls(("noop", {}))["tool_calls"][0]
+    call["function"] |= {key: fields.pop(key) for key in ("name", "arguments") if key in fields}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choices = [{"index": 0, "message": message, "finish_reason": "tool_calls", "logprobs": None}]
+    base = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
+    return base | {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}} | fields
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None, [], {}, "text", turn(choices=[]), turn(choices="x"), turn(choices=None), turn(created=10**30),
+        turn(created=float("nan")), turn(usage="x"), turn(name="no_such_tool"), turn(name=None),
+        turn(arguments="{"), turn(arguments="[]"), turn(arguments="null"), turn(arguments='{"a":' * 10_000),
+        turn(arguments='{"a": "\\ud800"}'),
+    ],
+)  # fmt: skip
+def test_no_answer_of_a_service_whatever_its_form_breaks_a_run(answer: Any) -> None:
+    with ChatServer([says("x")], refusal=(200, answer)) as server:
+        assert follow(server, NOOP).error_type == "model_failed"
 
 
 def test_a_service_that_is_not_there_is_said() -> None:

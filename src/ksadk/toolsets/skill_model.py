@@ -161,7 +161,9 @@ def _lets(allowed: AllowedTools, name: str, arguments: Mapping[str, Any]) -> boo
         return True
     patterns = [grant.pattern for grant in grants if grant.pattern]
     line = arguments.get("command")
-    return name == "run_command" and isinstance(line, str) and _all_match(line, patterns)
+    if name != "run_command" or not isinstance(line, str) or arguments.get("env"):
+        return False  # variables decide what a command does: those in its line are judged with it
+    return _all_match(line, patterns)
 
 
 def _grants(allowed: AllowedTools, name: str) -> Iterator[Grant]:
@@ -196,4 +198,6 @@ def _matches(argv: tuple[str, ...], pattern: str) -> bool:
     if pattern.endswith(":*"):
         words = tuple(pattern.removesuffix(":*").split())
         return argv[: len(words)] == words
-    return fnmatch.fnmatchcase(shlex.join(argv), pattern) or fnmatch.fnmatchcase(" ".join(argv), pattern)
+    if fnmatch.fnmatchcase(shlex.join(argv), pattern):
+        return True
+    return " " not in argv[0] and fnmatch.fnmatchcase(" ".join(argv), pattern)

@@ -19,6 +19,9 @@ from ksadk.settings import Settings
 from ksadk.skills.runtime.base import TIMEOUT_ERROR
 from ksadk.skills.runtime.workflow import Followed
 
+MAX_MESSAGE = 1000
+"""How many characters an error has of what the model's service says."""
+
 _EXTRA = "pip install 'agentengine-cli[skills-model]'"
 
 _CHECK = "Check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL_NAME."
@@ -96,7 +99,9 @@ def follow_instructions(
     message = _message(prompt, skills)
     followed = _in_a_loop(lambda: _follow(model, message, tools, deadline, limits or Limits()))
     said = followed.error_message
-    return followed if said is None else replace(followed, error_message=said.replace(model.api_key, MASK))
+    if said is None:
+        return followed
+    return replace(followed, error_message=said.replace(model.api_key, MASK)[:MAX_MESSAGE])
 
 
 def _message(prompt: str, skills: Sequence[Instructions]) -> str:
@@ -139,9 +144,12 @@ async def _follow(
         return Followed("", "model_limit_exceeded", f"the model was stopped: {error}")
     except ModelHTTPError as error:
         words = f"the model's service answered {error.status_code}: {error.body}"
-        return Followed("", "model_failed", words[:1000], _CHECK)
+        return Followed("", "model_failed", words, _CHECK)
     except AgentRunError as error:
-        return Followed("", "model_failed", f"the model cannot be asked: {error}"[:1000], _CHECK)
+        return Followed("", "model_failed", f"the model cannot be asked: {error}", _CHECK)
+    except Exception as error:  # noqa: BLE001  # the library breaks in many ways on odd answers
+        words = f"what the model's service answered cannot be used: {type(error).__name__}: {error}"
+        return Followed("", "model_failed", words, _CHECK)
     return Followed(f"{answer.output}\n")
 
 
