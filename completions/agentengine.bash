@@ -17,7 +17,7 @@ _agentengine_table() {
         arguments='directory'
         ;;
     'a2a')
-        commands='card serve discover call status cancel tasks'
+        commands='card serve register discover call status cancel tasks center'
         options='--help'
         ;;
     'a2a card')
@@ -30,29 +30,39 @@ _agentengine_table() {
         values='--host=none --port=none --url=none --name=none --description=none --skill=none --agent=none --task-store-dsn=none --durability=none --bearer-file=none --allowed-host=none --trusted-edge=none --grace=none --max-body=none --max-running=none --log-format=none --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
+    'a2a register')
+        options='--space-id --route --blocked --credential --center --admin-token-file --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
+        values='--space-id=spaces --route=none --blocked=none --credential=none --center=none --admin-token-file=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        arguments='none'
+        ;;
     'a2a discover')
-        options='--space-id --skill --key --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
-        values='--space-id=none --skill=none --key=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        options='--space-id --skill --prompt --include-blocked --key --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
+        values='--space-id=spaces --skill=none --prompt=none --key=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none'
         ;;
     'a2a call')
         options='--agent-card -a --space-id --text --file --data --media-type --task-id --context-id --metadata --stream --wait --async --timeout --poll-interval --transport --bearer --api-key --svc-param --interactive --exit-status --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=none --text=none --file=none --data=none --media-type=none --task-id=requests --context-id=requests --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --text=none --file=none --data=none --media-type=none --task-id=requests --context-id=requests --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none...'
         ;;
     'a2a status')
         options='--agent-card -a --space-id --wait --watch --history --timeout --poll-interval --exit-status --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=none --history=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --history=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none'
         ;;
     'a2a cancel')
         options='--agent-card -a --space-id --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none'
         ;;
     'a2a tasks')
         options='--agent-card -a --state --context-id --page-size --page-token --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
         values='--agent-card=none -a=none --state=none --context-id=requests --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        ;;
+    'a2a center')
+        options='--host --port --url --data-dir --db --token-dir --bearer-file --allowed-host --task-timeout --log-format --json --output -o --help'
+        values='--host=none --port=none --url=none --data-dir=directory --db=none --token-dir=none --bearer-file=none --allowed-host=none --task-timeout=none --log-format=none --output=words:text,json -o=words:text,json'
+        arguments='none'
         ;;
     'tools')
         commands='list describe call search'

@@ -29,7 +29,7 @@ class A2AGroup(LazyGroup):
         "card": Entry("", "Print an agent's A2A 1.0 Agent Card, or check a card."),
         "serve": Entry("agentengine_cli.a2a_serve", "Serve an agent on this machine."),
         "register": Entry("agentengine_cli.a2a_register", "Put an agent into a Space of a center."),
-        "discover": Entry("agentengine_cli.a2a_discover", "Show an agent, and what would not work."),
+        "discover": Entry("agentengine_cli.a2a_discover", "Show an agent, or list those of a Space."),
         "call": Entry("agentengine_cli.a2a_call", "Send a message to an agent."),
         "status": Entry("agentengine_cli.a2a_tasks:status_app", "Show how a task of an agent stands."),
         "cancel": Entry("agentengine_cli.a2a_tasks:cancel_app", "Cancel a task of an agent."),
