@@ -485,7 +485,8 @@ class Settings:
         help="Further origins that may see the gateway token.",
     )  # fmt: skip
     a2a_event_outbox_path = Variable[Path | None](
-        "KSADK_A2A_EVENT_OUTBOX_PATH", read=path, default=None, help="The event outbox's SQLite file."
+        "KSADK_A2A_EVENT_OUTBOX_PATH", read=path, default=None,
+        help="Where task events wait; .agentengine/a2a_event_outbox.sqlite3 in the project if unset.",
     )  # fmt: skip
     a2a_bearer = Variable(
         "KSADK_A2A_BEARER", "A2ACLI_BEARER", read=text, default="", secret=True,

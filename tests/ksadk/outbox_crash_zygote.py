@@ -1,9 +1,9 @@
 """A warm process whose children fill and empty an event outbox, and are killed before or after any write of
 theirs: each statement that they give SQLite, each batch that their sink takes.
 
-Each line of stdin is a list of orders, `{"root", "outbox", "now", "give", "tasks", "kill"}`, for children that
-work at the same time. A child gives the outbox `give` batches of each of `tasks`, and writes down which are
-kept; then it delivers what it finds. `kill` is the number of a point. The answer is a list too: the point
+Each line of stdin is a list of orders, `{"root", "outbox", "now", "give", "tasks", "kill"}`, for children
+that work at the same time. A child gives the outbox `give` batches of each of `tasks`, and writes down which
+are kept; then it delivers what it finds. `kill` is the number of a point. The answer is a list too: the point
 where a child was killed, or null.
 """
 

@@ -132,6 +132,13 @@ def test_a_naive_one_is_caught(zygote: Zygote, naive: str, fault: str) -> None:
     assert any(fault in each for each in found)
 
 
+def test_three_at_once_that_nobody_kills_send_each_batch_once(zygote: Zygote) -> None:
+    zygote.prepare("SQLiteA2AEventOutbox")
+    assert zygote.run(None, None, None, give=40) == [None] * 3
+    tasks = tuple(f"{task}{number}" for number in range(3) for task in "ab")
+    assert list(zygote.faults(0, tasks, batches=40)) == []
+
+
 def test_three_at_once_may_be_killed_at_random_again_and_again(zygote: Zygote) -> None:
     chance = random.Random(8)
     zygote.prepare("SQLiteA2AEventOutbox")

@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from ksadk.a2a.runners.task_run import canceled
     from ksadk.a2a.space.client import A2ASpaceClient
     from ksadk.a2a.space.control_plane import A2AControlPlaneClient
+    from ksadk.a2a.space.dispatcher import A2AEventDispatcher, A2AEventSink
     from ksadk.a2a.space.errors import A2AControlPlaneError, A2ASpaceError
     from ksadk.a2a.space.events import TaskEvent
     from ksadk.a2a.space.models import SpaceAgent
+    from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
     from ksadk.a2a.space.tasks import SpaceTask
     from ksadk.a2a.space.tokens import WorkloadTokens
     from ksadk.a2a.stores.base import default_owner_resolver
@@ -130,6 +132,9 @@ _HOME = {
     "A2ASpaceClient": "space.client",
     "A2AControlPlaneClient": "space.control_plane",
     "A2AControlPlaneError": "space.errors",
+    "A2AEventDispatcher": "space.dispatcher",
+    "A2AEventSink": "space.dispatcher",
+    "SQLiteA2AEventOutbox": "space.outbox",
     "A2ASpaceError": "space.errors",
     "SpaceAgent": "space.models",
     "SpaceTask": "space.tasks",
@@ -147,6 +152,8 @@ __all__ = [
     "A2AContextIdentity",
     "A2AControlPlaneClient",
     "A2AControlPlaneError",
+    "A2AEventDispatcher",
+    "A2AEventSink",
     "A2AIngressIdentity",
     "A2AOwnerContextBuilder",
     "A2AResumeState",
@@ -181,6 +188,7 @@ __all__ = [
     "RuntimeAdapter",
     "RuntimeEvent",
     "SQLiteA2AContextStore",
+    "SQLiteA2AEventOutbox",
     "SQLiteA2AResumeStateStore",
     "SpaceAgent",
     "SpaceTask",
