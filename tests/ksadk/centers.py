@@ -160,7 +160,7 @@ def serving(
         options = options_of(directory, url, patience=patience or Patience(), **more)
         database = open_database(dsn, directory=directory)
         center = Center(database, options, clock=clock, make_id=ids or Ids())
-        http = uvicorn.Server(uvicorn.Config(center.app, log_config=None, lifespan="on"))
+        http = uvicorn.Server(uvicorn.Config(center.app, log_config=None, lifespan="on", server_header=False))
         thread = threading.Thread(target=asyncio.run, args=(http.serve(sockets=[sock]),))
         thread.start()
         served = Served(center, url, clock)

@@ -183,7 +183,7 @@ def test_what_was_kept_is_there_for_the_next_process(do: Any) -> None:
     do(after)
 
 
-def test_the_published_card_of_a_hosted_agent_names_the_gateway_and_nothing_of_the_agent_itself(
+def test_the_published_card_of_a_hosted_agent_names_the_gateway_only(
     do: Any,
 ) -> None:
     hidden = {
@@ -416,7 +416,7 @@ def test_events_at_other_positions_or_with_other_contents_are_events_of_their_ow
 # Not shrunk: that would take minutes.
 @settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
-def test_however_batches_are_cut_and_repeated_each_event_is_there_once_and_in_order(
+def test_however_batches_are_cut_and_repeated_each_event_is_there_once(
     data: st.DataObject,
 ) -> None:
     async def work(directory: Path) -> None:
@@ -507,9 +507,7 @@ def test_what_the_agent_says_of_its_end_takes_the_place_of_what_the_center_took_
     do(work)
 
 
-def test_a_new_message_makes_a_silent_task_wait_longer_and_a_mere_look_does_not(
-    do: Any, clock: Clock
-) -> None:
+def test_a_new_message_lets_a_silent_task_wait_longer_and_a_look_does_not(do: Any, clock: Clock) -> None:
     async def work(desk: Desk) -> None:
         one, two = await desk.called("t1"), await desk.called("t2")
         clock.now += 59

@@ -49,6 +49,7 @@ class Gateway:
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            headers={"user-agent": "agentengine-a2a-gateway"},
             trust_env=False,
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),

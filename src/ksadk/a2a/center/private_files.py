@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable
@@ -24,7 +25,8 @@ def write_private(path: Path, data: bytes) -> None:
         beside.replace(path)
         _sync(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise _unusable(path, f"cannot be written: {error.strerror}") from error
 
 
