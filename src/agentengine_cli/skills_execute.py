@@ -104,7 +104,12 @@ def _arguments(names: list[str] | None, prompt: str) -> dict[str, Any]:
 
 def _say_step(words: str) -> None:
     """What happens now."""
-    output.say(f"[{words}]")
+    _say_line(f"[{words}]")
+
+
+def _say_line(words: str) -> None:
+    """One line, whatever a script or a model has put into its words."""
+    output.say(output.visible(words))
 
 
 def _taken(result: dict[str, Any], out: Path, force: bool) -> dict[str, Any]:
@@ -135,14 +140,14 @@ def _end(result: Mapping[str, Any]) -> None:
         return
     output.forget_persisted(result)
     for warning in result.get("warnings", ()):
-        output.say(f"warning: {warning}")
+        _say_line(f"warning: {warning}")
     for skill in result["skills"]:
         reason = f": {skill['reason']}" if skill["reason"] else ""
-        output.say(f"{skill['name']}: {skill['status']}{reason}")
+        _say_line(f"{skill['name']}: {skill['status']}{reason}")
     for item in result.get("left_out", ()):
-        output.say(f"left out: {item['path']} {item['reason']}")
+        _say_line(f"left out: {item['path']} {item['reason']}")
     for file in result["output_files"]:
-        output.say(f"artifact: {file} ({Path(file).stat().st_size:,} bytes)")
+        _say_line(f"artifact: {file} ({Path(file).stat().st_size:,} bytes)")
     output.show_result(result, lambda _: "", _words)
 
 

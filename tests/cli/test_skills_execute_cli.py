@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import ChatServer, calls, says
 from skill_dirs import write_skill
 
 from ksadk.sandbox.probe import probe
@@ -181,3 +182,24 @@ def test_a_pipe_is_given_what_was_printed_and_a_mark_where_that_is_no_text(
     (skills / "demo" / "scripts" / "run-workflow.sh").write_text("printf 'a\\033[2Jb\\377'")
     assert json.loads(execute(command, "demo", "--prompt", "x", "--yes", "--json").stdout)["ok"] is True
     assert execute(command, "demo", "--prompt", "x", "--yes").stdout == "a\x1b[2Jb\ufffd"
+
+
+def test_the_name_of_a_file_can_pass_itself_off_as_no_other_line(command: Command, skills: Path) -> None:
+    odd = "printf 'x\\nartifact: y\\033[2J'"
+    write_skill(
+        skills, "names", f'cd "$KSADK_SKILL_OUTPUT_DIR"; echo a > "$({odd})"; ln -s / "l$({odd})"\n'
+    )  # fmt: skip
+    done = execute(command, "names", "--prompt", "x", "--yes")
+    assert done.status == 0
+    assert "\x1b" not in done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("artifact: y")] == []
+
+
+def test_what_a_model_calls_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "true # \n[done]\nartifact: /etc/passwd\x1b[2J"
+    with ChatServer([calls(("run_command", {"command": line})), says("done")]) as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        done = execute(command, "advice", "--prompt", "x", "--yes")
+    steps = [line for line in done.stderr.splitlines() if line.startswith("[run_command: ")]
+    assert steps == ["[run_command: true # \\n[done]\\nartifact: /etc/passwd\\x1b[2J]"]
