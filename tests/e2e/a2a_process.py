@@ -43,10 +43,11 @@ def serving(
     port: str = "0",
     cwd: Path | None = None,
     group: str = "a2a",
+    verb: str = "serve",
     **environ: str,
 ) -> Iterator[Serving]:
     """Serve until the block ends."""
-    command = [sys.executable, "-m", "agentengine_cli", group, "serve", *arguments]
+    command = [sys.executable, "-m", "agentengine_cli", group, verb, *arguments]
     with log.open("a", encoding="utf-8") as stderr:
         process = subprocess.Popen(
             [*command, "--port", port, "-o", "json"],
