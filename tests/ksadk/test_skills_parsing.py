@@ -417,6 +417,15 @@ def test_a_restriction_that_was_meant_is_never_lost(line: str, end: str) -> None
     assert document.refusal is not None or (allowed is not None and not allowed.grants)
 
 
+@pytest.mark.parametrize(
+    "line", ["allowed-tools Read\n", "  allowed_tools = Read\n", "allowed-tools\uff1aRead\n"]
+)
+def test_no_repair_makes_a_restriction_a_part_of_what_is_above_it(line: str) -> None:
+    document = parsed("name: demo\ndescription: Use when: x\n" + line)
+    assert document.refusal is not None
+    assert (document.refusal.code, document.edits) == ("not_yaml", ())
+
+
 @pytest.mark.parametrize("between", ["---\n", "---\n\n", "---\nlicense: MIT\n"])
 def test_a_restriction_right_below_the_fields_is_not_lost_either(between: str) -> None:
     document = parse_skill_md(f"---\n{HEAD}{between}allowed-tools: Read\n---\nDo it.\n".encode())

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ksadk.skills.allowed_tools import restriction_in
 from ksadk.skills.findings import Edit
 from ksadk.skills.yaml_nodes import Node, NotYaml, read_nodes
 
@@ -17,6 +18,7 @@ _COMMENT_LINES = re.compile(r"[\r\n][ \t]*#")
 _FIELD_LINES = re.compile(
     r"[\r\n][ \t]*(?:name|description|license|compatibility|metadata|allowed-tools)[ \t]*:"
 )
+_FIRST_LINE = re.compile(r"\A[^\r\n]*+")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _MAX_REPAIRS = 32
 
@@ -78,8 +80,9 @@ def _quotings(text: str, start: int, end: int, depth: int, texts: frozenset[str]
             continue
         if entry.value is not None:
             edit = _quoting(text, entry.value, entry.end)
-            if _FIELD_LINES.search(text, edit.start, edit.end):
-                continue  # not a long value, but fields that are indented as they must not be
+            further = _FIRST_LINE.sub("", text[edit.start : edit.end], count=1)
+            if _FIELD_LINES.search(text, edit.start, edit.end) or restriction_in(further) is not None:
+                continue  # not a long value, but fields that are not written as they have to be
             fixed = text[entry.start : edit.start] + edit.text + text[edit.end : entry.end]
             if _reads(fixed, texts):
                 yield Repair(entry.key, edit)
