@@ -203,6 +203,14 @@ DOWNLOADS = [
     ("https://a.example", "https://b.example/\nx", False),
     ("https://a.example", "//b.example/x", False),
     ("https://a.example", "/x", False),
+    ("https://a.example", "https://127.0.0.1/x", False),
+    ("https://a.example", "https://localhost./x", False),
+    ("https://a.example", "https://2852039166/latest", False),
+    ("https://a.example", "https://[::ffff:169.254.169.254]/latest", False),
+    ("https://a.example", "https://0/x", False),
+    ("https://a.example", "https://10.0.0.1/x", True),
+    ("http://127.0.0.1:8082", "https://127.0.0.1/x", True),
+    ("http://localhost:8082", "http://127.0.0.1/x", True),
 ]
 
 

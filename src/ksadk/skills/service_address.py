@@ -21,6 +21,7 @@ PUBLIC_HOST = "aicp.api.ksyun.com"
 
 PRE_ONLINE = "pre-online"
 
+_OWN_REACH = frozenset({"loopback", "link-local", "unspecified"})
 _UNRESERVED = "-_.~"
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
 _NETLOC = re.compile(r"([\w-]+(\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?", re.ASCII)
@@ -110,7 +111,8 @@ class ServiceAddress:
 
     def takes_download(self, url: str) -> bool:
         """Whether a package may be got from there: over https, or from the service itself, or from this
-        machine where the service is on it too."""
+        machine where the service is on it too. A service elsewhere names no host that only this machine
+        reaches, such as itself or its metadata."""
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port
@@ -118,9 +120,11 @@ class ServiceAddress:
             return False
         if not _NETLOC.fullmatch(parts.netloc) or _BLANK_OR_ODD.search(url):
             return False
+        own = urlsplit(self.base)
+        if host != own.hostname and not self.is_loopback and reach(host or "") in _OWN_REACH:
+            return False
         if parts.scheme == "https":
             return True
-        own = urlsplit(self.base)
         return parts.scheme == "http" == own.scheme and (
             host == own.hostname or (self.is_loopback and _is_loopback(host))
         )
