@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +206,12 @@ def agent(e2b: E2BServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     monkeypatch.setattr("ksadk.skills.runtime.template_agent.AGENT", "/tmp/agent.py")
     monkeypatch.setattr("ksadk.skills.runtime.template_agent.PYTHON", "python3")
 
-    def run(source: str = AGENT, **how: Any) -> SkillRuntimeResult:
+    def run(source: str = AGENT, names: Sequence[str] = ("advice",), **how: Any) -> SkillRuntimeResult:
         settings = Settings.from_env()
         skill = loaded(write_skill(tmp_path / f"skills-{time.monotonic_ns()}", "advice"))
         backend = TemplateAgentRuntime(WithAgent(settings, source), lambda *_: Chosen(), settings=settings)
-        return backend.run(Workflow("count this", [skill], "s", **{"timeout": 60, **how}))
+        skills = [replace(skill, name=name) for name in names]
+        return backend.run(Workflow("count this", skills, "s", **{"timeout": 60, **how}))
 
     return run
 
@@ -230,6 +232,16 @@ def test_a_templates_own_agent_is_given_pinned_skills_and_no_key(
     assert seen["KSADK_SELECTED_SKILL_NAMES"] == "advice"
     assert not {"ak-0123456789", "sk-0123456789", KEY} & set(seen.values())
     assert e2b.sandboxes == {}
+
+
+@pytest.mark.parametrize("name", ["../../../../../out", "a/b", ".", "one\ntwo"])
+def test_a_name_from_a_service_leads_no_file_out_of_the_run(name: str, agent: Run, tmp_path: Path) -> None:
+    list_them = "import os; print(os.listdir(os.environ['KSADK_LOCAL_SKILLS_DIR'])); "
+    said = "print('workflow_result={}')"
+    result = agent(list_them + said, names=[name, name + name])
+    assert (result.status, result.stdout.count("'skill-")) == ("ok", 2)
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "runs").rglob("SKILL.md"))
 
 
 AGENTS = {

@@ -50,9 +50,12 @@ class TemplateAgentRuntime(WorkflowRuntime):
         began = time.monotonic()
         with run_directory(self._settings, account=account, session=work.session_id) as run:
             run.add_inputs(work.inputs)
-            (run.path / "skills").mkdir()
+            skills = run.path / "skills"
+            skills.mkdir()
             for skill in work.skills:
-                run.add_skill(skill.name, skill.root_dir).rename(run.path / "skills" / skill.name)
+                place = run.add_skill(skill.name, skill.root_dir)
+                # A Skill Service may give a name that is no directory's, or that leads elsewhere.
+                place.rename(skills / (skill.name if place.name == skill.name else place.parent.name))
             work.on_step(f"starting {self.sandboxes.name}")
             sandbox = self.sandboxes.start(run.path, session_id=work.session_id, seconds=work.timeout)
             try:
