@@ -45,9 +45,10 @@ class Credentials:
         (self._directory / f"{handle}.json").unlink(missing_ok=True)
 
     def forget_all_but(self, handles: Collection[str], before: float) -> None:
-        """Delete what was kept before that time, and belongs to no agent: a center was ended in between."""
-        for file in self._directory.glob("cred-*.json"):
-            if file.stem not in handles and file.stat().st_mtime < before:
+        """Delete what was written before that time, whole or not, and belongs to no agent: a center was ended
+        in between."""
+        for file in self._directory.glob("*"):
+            if file.name.removesuffix(".json") not in handles and file.stat().st_mtime < before:
                 file.unlink(missing_ok=True)
 
 
