@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import uvicorn
 from a2a_server import send_params
 from starlette.applications import Starlette
@@ -31,6 +30,9 @@ from ksadk.a2a.runners.runtime_types import CancelResult, ResumePayload, Runtime
 from ksadk.a2a.stores.contexts import SQLiteA2AContextStore
 from ksadk.a2a.stores.opening import build_a2a_task_store
 from ksadk.a2a.stores.resume import ResumeTarget, RunHandle, SQLiteA2AResumeStateStore
+
+SECRET = "NATIVE-HANDLE"
+"""What is in the handles and checkpoints of runs."""
 
 KEY = b"what the gateway and the runtime share"
 IDENTITY, PROBE = "x-signed-identity", "x-signed-probe"
@@ -87,7 +89,7 @@ class Scripts:
     """A runtime whose runs follow a script. Handles and checkpoints hold `secret`."""
 
     script: Script
-    secret: str = "NATIVE-HANDLE"
+    secret: str = SECRET
     started: list[StartRequest] = field(default_factory=list)
     resumed: list[tuple[RunHandle, ResumeTarget, ResumePayload]] = field(default_factory=list)
     attached: list[RunHandle] = field(default_factory=list)
@@ -127,6 +129,32 @@ async def echoes(runtime: Scripts, handle: RunHandle) -> AsyncIterator[RuntimeEv
     yield RuntimeEvent("reasoning.delta", {"delta": "THINKING-OF-IT"})
     yield RuntimeEvent("text.delta", {"delta": f"echo: {runtime.started[-1].input}"})
     yield RuntimeEvent("run.completed")
+
+
+async def travels(runtime: Scripts, handle: RunHandle) -> AsyncIterator[RuntimeEvent]:
+    """Thinks, asks twice, then makes an artifact."""
+    yield RuntimeEvent("run.started", {"native_ref": dict(handle.native_ref), "run_id": handle.run_id})
+    yield RuntimeEvent("reasoning.delta", {"delta": "THINKING-OF-IT"})
+    yield RuntimeEvent("checkpoint.created", {"kind": "checkpoint", "id": f"at-{SECRET}"})
+    answered = len(runtime.resumed)
+    if answered < 2:
+        question = {
+            "question": f"question {answered}?",
+            "call_id": f"call-{answered}",
+            "handle": handle.run_id,
+        }
+        yield RuntimeEvent("run.interrupted", question)
+        return
+    yield RuntimeEvent("checkpoint.resumed", {"id": f"at-{SECRET}"})
+    yield RuntimeEvent("tool.call.begin", {"tool_name": "TOOL-OF-IT", "native": SECRET})
+    yield RuntimeEvent("artifact.created", {"artifact_id": "plan", "name": "plan", "text": "the plan"})
+    yield RuntimeEvent("text.delta", {"delta": "done"})
+    yield RuntimeEvent("usage.reported", {"tokens": 1, "native": SECRET})
+
+
+async def works_on(_: Scripts, __: RunHandle) -> AsyncIterator[RuntimeEvent]:
+    yield RuntimeEvent("text.delta", {"delta": "begun"})
+    await asyncio.Event().wait()
 
 
 def inbound_only(tmp_path: Path, **given: Any) -> AgentEngineA2ABootstrap:
@@ -189,9 +217,6 @@ class Called:
         assert "result" in answer, answer
         task: dict[str, Any] = answer["result"]["task"]
         return task
-
-    def http(self) -> httpx.Client:
-        return httpx.Client(base_url=self.base, timeout=20)
 
 
 @contextmanager
