@@ -2,6 +2,12 @@
 
 Programs differ in what they make of a zip whose two descriptions of a member differ, whose members overlap,
 or that has bytes that belong to none; so a zip is refused unless it can be read in one way only.
+
+Python's `zipfile` looks for what can be read. It takes bytes before, between and behind members, a count of
+entries that is wrong, members that another header describes otherwise, and compressed bytes that go on or do
+not end; and it tells neither where a member's bytes are nor where the directory ends. To refuse these, the
+end, every header beside a member and the expansion would have to be read here all the same: it could only
+save the fields of one more struct, for errors of a dozen kinds that broken bytes make it raise.
 """
 
 from __future__ import annotations
