@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ksadk.skills.errors import SkillPackageError
+from ksadk.skills.findings import SKILL_MD
 from ksadk.skills.limits import (
     MAX_ARCHIVE_BYTES,
     MAX_EXPANDED_BYTES,
@@ -15,7 +16,7 @@ from ksadk.skills.limits import (
     RATIO_FREE_BYTES,
     too_large,
 )
-from ksadk.skills.member_names import SKILL_FILE, check_name, check_twins, is_clutter
+from ksadk.skills.member_names import check_name, check_twins, is_clutter
 from ksadk.skills.trees import TreeDirectory, TreeFile
 from ksadk.skills.zip_reader import ZipMember, expand, members_of
 
@@ -115,13 +116,13 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _root(names: list[str]) -> str:
-    if SKILL_FILE in names:
+    if SKILL_MD in names:
         return ""
-    found = [name.split("/")[0] for name in names if name.count("/") == 1 and name.endswith(f"/{SKILL_FILE}")]
+    found = [name.split("/")[0] for name in names if name.count("/") == 1 and name.endswith(f"/{SKILL_MD}")]
     if len(found) == 1:
         return found[0]
     raise SkillPackageError(
         f"the archive has more than one skill: {', '.join(sorted(found))[:200]}"
         if found
-        else f"the archive has no {SKILL_FILE}, at its top or in a directory there"
+        else f"the archive has no {SKILL_MD}, at its top or in a directory there"
     )

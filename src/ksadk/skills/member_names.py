@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from ksadk.skills.errors import SkillPackageError
 from ksadk.skills.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, too_large
 
-SKILL_FILE = "SKILL.md"
-
 _REFUSED = set('\\:<>"|?*')
 """Separators and drives of Windows, and what it takes in no name."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])[ .]*(\..*)?", re.IGNORECASE)

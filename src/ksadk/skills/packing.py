@@ -10,8 +10,9 @@ from pathlib import Path
 from ksadk.skills.archives import Archive
 from ksadk.skills.digests import contents
 from ksadk.skills.errors import SkillPackageError
+from ksadk.skills.findings import SKILL_MD
 from ksadk.skills.limits import MAX_ARCHIVE_BYTES, too_large
-from ksadk.skills.member_names import SKILL_FILE, check_name
+from ksadk.skills.member_names import check_name
 from ksadk.skills.trees import TreeFile
 
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -26,8 +27,8 @@ def pack(directory: Path) -> bytes:
     Raises `SkillPackageError` as `contents` does, and for all that an archive is refused for.
     """
     files = [entry.plain() for entry in contents(directory) if isinstance(entry, TreeFile)]
-    if not any(file.path == SKILL_FILE for file in files):
-        raise SkillPackageError(f"{directory} has no {SKILL_FILE}, so it is no skill")
+    if not any(file.path == SKILL_MD for file in files):
+        raise SkillPackageError(f"{directory} has no {SKILL_MD}, so it is no skill")
     if sum(len(file.data) for file in files) > MAX_ARCHIVE_BYTES:
         raise too_large(f"its files are over {MAX_ARCHIVE_BYTES} bytes, which an archive may have")
     written = io.BytesIO()

@@ -15,8 +15,6 @@ from ksadk.skills.frontmatter import TEXT_FIELDS, Frontmatter, read_fields, tell
 from ksadk.skills.repairs import Repair, apply, is_text, place_before, quotings
 from ksadk.skills.yaml_nodes import Node, NotYaml, read_nodes
 
-__all__ = ["MAX_BYTES", "Document", "Edit", "Finding", "Frontmatter", "parse_skill_md"]
-
 MAX_BYTES = 1024 * 1024
 MAX_FRONTMATTER_CHARS = 64 * 1024
 

@@ -20,6 +20,7 @@ from ksadk.settings import Settings
 from ksadk.skills import answers
 from ksadk.skills.answers import SkillSpace, SpaceListResponse, invalid_answer
 from ksadk.skills.errors import SkillError, SkillServiceError
+from ksadk.skills.limits import MAX_ARCHIVE_BYTES, MIB
 from ksadk.skills.models import PUBLIC_SPACE, SkillListResponse, SkillRef
 from ksadk.skills.pages import FIRST_PAGE, Page, all_pages
 from ksadk.skills.service_address import ServiceAddress
@@ -32,9 +33,8 @@ DOWNLOAD_TIMEOUT = 120.0
 """Seconds that a package may take."""
 LATE = 1.0
 """Seconds beyond these after which an answer that trickles in before its body is left to itself, too."""
-MAX_ANSWER = 8 * 1024 * 1024
-MAX_ARCHIVE = 20 * 1024 * 1024
-"""Bytes that are read of an answer, and of a package."""
+MAX_ANSWER = 8 * MIB
+"""Bytes that are read of an answer."""
 RETRIES = 2
 """How often a request is made again: where no connection came about, and where the service is busy."""
 FIRST_PAUSE = 0.2
@@ -138,7 +138,7 @@ class SkillServiceClient:
                 action, f"the address for the download of {ref.name} is neither https nor the service's own"
             )
         what = f"the download of {ref.name}"
-        most = _Most(MAX_ARCHIVE, max(DOWNLOAD_TIMEOUT, self._timeout))
+        most = _Most(MAX_ARCHIVE_BYTES, max(DOWNLOAD_TIMEOUT, self._timeout))
         with _no_query_in_logs():
             answer = self._get(what, url, {"Accept": "*/*"}, None, most)
         if answer.status != 200:
@@ -329,7 +329,7 @@ def _too_slow(what: str, why: str) -> SkillServiceError:
 
 
 def _too_large(what: str, limit: int) -> SkillServiceError:
-    return invalid_answer(what, f"the answer is larger than {limit // (1024 * 1024)} MiB")
+    return invalid_answer(what, f"the answer is larger than {limit // MIB} MiB")
 
 
 def _retry_after(response: httpx.Response) -> float | None:

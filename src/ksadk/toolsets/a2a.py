@@ -15,7 +15,8 @@ _LONGEST_LOOK = 60
 def _targets(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
     """What a call reaches: in a Space its agent there, else the address that is named or, for a card's file,
     those in the card."""
-    from ksadk.toolsets.a2a_space import SpaceTargets, space_meant
+    from ksadk.toolsets.a2a_rules import SpaceTargets
+    from ksadk.toolsets.a2a_space import space_meant
 
     named = arguments.get("target", "")
     space_id = space_meant(arguments.get("space_id", ""), named)

@@ -144,12 +144,7 @@ def _about(skill: LocalSkill) -> list[tuple[str, str]]:
         ("scripts", shown + more),
         ("runs", skill.entry_point or "nothing of its own: a model follows its instructions"),
     ]
-    contract = contract_of(skill)
-    found += [
-        (f"contract {point}", text)
-        for point in ("purpose", "inputs", "outputs", "dependencies", "execution", "environment", "limits")
-        if (text := getattr(contract, point))
-    ]
+    found += [(f"contract {point}", text) for point, text in contract_of(skill).stated.items()]
     if skill.allowed_tools is not None:
         found.append(("allowed tools", str(skill.allowed_tools) or "none"))
     return found

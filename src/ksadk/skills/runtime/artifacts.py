@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MIB = 1024 * 1024
+from ksadk.skills.limits import MIB
+
 MAX_FILES = 1000
 MAX_FILE_BYTES = 100 * MIB
 MAX_TOTAL_BYTES = 500 * MIB

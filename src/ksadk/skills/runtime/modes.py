@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from ksadk.settings import Settings
+from ksadk.skills.findings import SKILL_MD
 
 SkillsMode = Literal["sandbox", "local", "off"]
 
@@ -32,6 +33,6 @@ def skills_mode(settings: Settings, project: Path) -> SkillsMode:
 
 def _has_skills(directory: Path) -> bool:
     try:
-        return any((entry / "SKILL.md").is_file() for entry in directory.iterdir())
+        return any((entry / SKILL_MD).is_file() for entry in directory.iterdir())
     except OSError:
         return False

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillRuntimeError
+from ksadk.skills.limits import MIB
 from ksadk.skills.runtime.artifacts import Artifacts, entries
 
 KEPT_SECONDS = 7 * 24 * 3600
@@ -28,7 +29,7 @@ KEPT_SECONDS = 7 * 24 * 3600
 KEPT_RUNS = 200
 """How many runs of a session have their artifacts kept."""
 
-MAX_INPUT_BYTES = 100 * 1024 * 1024
+MAX_INPUT_BYTES = 100 * MIB
 """Of one input file."""
 
 _LOCK = ".lock"

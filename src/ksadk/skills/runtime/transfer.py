@@ -9,7 +9,8 @@ import tarfile
 from pathlib import Path
 
 from ksadk.skills.errors import SkillRuntimeError
-from ksadk.skills.runtime.artifacts import MAX_DEPTH, MAX_TOTAL_BYTES, MIB, Artifacts, too_much
+from ksadk.skills.limits import MIB
+from ksadk.skills.runtime.artifacts import MAX_DEPTH, MAX_TOTAL_BYTES, Artifacts, too_much
 from ksadk.skills.runtime.base import Sandbox
 
 _SECONDS = 120.0

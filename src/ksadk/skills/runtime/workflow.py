@@ -15,6 +15,7 @@ from ksadk.masking import masker
 from ksadk.runtime_context import get_current_account_id
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillRuntimeError
+from ksadk.skills.models import LOCAL_SPACE
 from ksadk.skills.runtime import transfer
 from ksadk.skills.runtime.artifacts import Artifacts, announced, collect
 from ksadk.skills.runtime.base import (
@@ -128,7 +129,7 @@ class WorkflowRuntime:
         """As `SkillRuntimeBackend` says. Of other spaces than `skill_space_ids` no skill is taken, but for
         this machine's own."""
         found = self._load(workflow_prompt, normalize_skill_names(skill_names) or None)
-        spaces = {"local", *skill_space_ids}
+        spaces = {LOCAL_SPACE, *skill_space_ids}
         return self.run(Workflow(
             workflow_prompt, [skill for skill in found.skills if skill.space_id in spaces], session_id,
             env or {}, input_files or (), timeout, found.warnings,
