@@ -120,6 +120,20 @@ tool_name, tool_args=None)
     """,
     "ksadk.sessions": "resolve_local_session_dir()",
     "ksadk.a2a": """
+        A2AConfig(enabled=False, base_url="http://127.0.0.1:8000", agent_name="agent", description="", \
+version="1.0.0", skills=(), streaming=True, prefer_stream=True, include_reasoning=False, \
+task_store_dsn=None, task_table="ksadk_a2a_tasks", create_table=True)
+        add_a2a_protocol_routes(app, runner, config, *, task_adapter, task_store=None, engine=None, \
+context_builder=None)
+        A2AOwnerContextBuilder(account_headers=("x-ksc-account-id", "x-account-id"), \
+runtime_headers=("x-auth-agent-id", "x-ksc-agent-id", "x-runtime-id"), identity_resolver=None, \
+allow_unverified_identity=True)
+        A2AIngressIdentity(account_id, tenant_id, caller_principal_type, caller_principal_id, \
+target_agent_id, target_runtime_id, target_a2a_agent_id, authn_mode, caller_runtime_id=None)
+        AgentEngineA2ABootstrap(*, runtime_metadata, task_store, context_store, checkpoint_store, \
+resume_state_store, gateway_identity_verifier, gateway_probe_verifier, external_transport, control_plane, \
+hosted_http_client, event_outbox, inbound_enabled=True, outbound_enabled=True, \
+public_egress_enabled=False, outbox_retry_interval_seconds=1.0)
         build_agent_card(*, name, base_url, description="", version="1.0.0", skills=None, streaming=True, \
 provider=None)
     """,
@@ -182,6 +196,17 @@ def test_a_sandbox_has_the_promised_methods(kind: str) -> None:
         name, promised = parameters(line.strip())
         actual = inspect.signature(getattr(getattr(home, kind), name)).parameters
         assert of_signature(actual) == promised
+
+
+BOOTSTRAP = ("client_for_space(self, space_id)", "start(self)", "stop(self, flush_timeout_seconds=5.0)")
+
+
+@pytest.mark.parametrize("line", BOOTSTRAP)
+def test_a_hosted_runtime_has_the_promised_methods(line: str) -> None:
+    name, promised = parameters(line)
+    kind = importlib.import_module("ksadk.a2a").AgentEngineA2ABootstrap
+    assert of_signature(inspect.signature(getattr(kind, name)).parameters) == promised
+    assert callable(kind.mount) and callable(kind.from_platform)
 
 
 def of_signature(actual: Mapping[str, inspect.Parameter]) -> dict[str, tuple[bool, object]]:
@@ -259,6 +284,21 @@ def test_invoke_takes_what_is_promised() -> None:
         ("ksadk.toolsets.web", "get_web_tools"),
         ("ksadk.toolsets.platform", "get_platform_tools"),
         ("ksadk.toolsets.workspace", "get_workspace_tools"),
+        *(
+            ("ksadk.a2a", name)
+            for name in (
+                "RuntimeA2AMetadata",
+                "GatewayIdentityVerifier",
+                "GatewayProbeVerifier",
+                "RuntimeAdapter",
+                "RuntimeEvent",
+                "StartRequest",
+                "ResumePayload",
+                "CancelResult",
+                "RunHandle",
+                "ResumeTarget",
+            )
+        ),
     ],
 )
 def test_a_promised_name_is_there(module: str, name: str) -> None:

@@ -89,8 +89,6 @@ def test_a_run_is_started_with_what_is_known_of_its_message() -> None:
 
 
 FAILURES: list[Told] = [
-    ("run.failed", {"message": "it broke"}), ("text.delta", {}), ("checkpoint.created", {}),
-]  # fmt: skip
     ("run.failed", {"message": "it broke"}),
     ("text.delta", {}),
     ("checkpoint.created", {}),

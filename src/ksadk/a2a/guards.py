@@ -143,7 +143,8 @@ class Guards:
             return
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._hosts.takes_host(host):
-            raise Refused(403, f"This server is not called {_host(host)!r}: --allowed-host, or allowed_hosts, adds a name.")
+            names = "--allowed-host, or allowed_hosts, adds a name"
+            raise Refused(403, f"This server is not called {_host(host)!r}: {names}.")
         origin = headers.get(b"origin")
         if origin is not None and not self._hosts.takes_origin(origin.decode("latin-1")):
             raise Refused(403, "Web pages of other origins may not call this server.")
