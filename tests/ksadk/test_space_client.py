@@ -578,6 +578,28 @@ def test_a_client_of_an_outbox_empties_it_by_itself(tokens: Path, tmp_path: Path
         assert server.operations()[-1] == "AppendA2ATaskEvents"
 
 
+def test_a_dispatcher_is_woken_when_there_are_events(tokens: Path, tmp_path: Path) -> None:
+    async def until_woken(event: asyncio.Event, _: float) -> None:
+        await event.wait()
+
+    async def run(server: Platform) -> None:
+        outbox = SQLiteA2AEventOutbox(tmp_path / "outbox.sqlite3")
+        async with server.control_plane(tokens) as backend:
+            dispatcher = A2AEventDispatcher(outbox, backend, wait=until_woken)
+            await dispatcher.start()
+            client = A2ASpaceClient(SPACE, backend, event_outbox=outbox, event_dispatcher=dispatcher)
+            await client.send_message(AGENT, MESSAGE)
+            async with asyncio.timeout(30):
+                while "AppendA2ATaskEvents" not in server.operations():
+                    await asyncio.sleep(0.005)
+            await client.aclose()
+            await dispatcher.stop()
+        await outbox.aclose()
+
+    with platform(**WORKS | {"SendMessage": "hosted_send"}) as server:
+        asyncio.run(run(server))
+
+
 def test_persisted_events_need_an_outbox(tokens: Path) -> None:
     error, server = failing(
         A2ASpaceError, tokens, lambda client: all_of(client.subscribe_persisted_events(TASK))

@@ -259,6 +259,13 @@ def test_an_error_is_mapped(tokens: Path, name: str) -> None:
     assert error.to_result()["ok"] is False
 
 
+def test_false_is_no_code_of_success(tokens: Path) -> None:
+    body = answer_bytes("list_agents").partition(b"\r\n\r\n")[2]
+    assert body.startswith(b'{"Code":0,')
+    error = refused(tokens, ASKED["list_agents"][0], http(body.replace(b'"Code":0,', b'"Code":false,')))
+    assert error.error_code == INVALID
+
+
 def test_an_error_carries_what_the_control_plane_said(tokens: Path) -> None:
     error = refused(tokens, call(expected_version_id=VERSION), "error_version_changed")
     assert (error.message, error.field) == ("the agent has another version now", "ExpectedVersionId")

@@ -218,6 +218,18 @@ def test_the_services_token_reaches_no_vendor(tokens: Path) -> None:
         assert TOKEN not in seen and "authorization" not in asked.headers
 
 
+@pytest.mark.parametrize("secret", [TOKEN, jwt("a2a-registry")])
+def test_a_message_that_quotes_a_secret_reaches_no_vendor(tokens: Path, secret: str) -> None:
+    with platform(**{ACTION: "public_list"}) as server, platform() as vendor:
+        options = {"egress_enabled": True, "external_transport": Vendors(vendor.port)}
+        with pytest.raises(A2ASpaceError) as caught:
+            with_client(
+                server, tokens, lambda client: client.send_message(EXTERNAL, f"it is {secret}"), **options
+            )
+        assert caught.value.error_type == "A2A_PLATFORM_TOKEN_REFUSED"
+        assert vendor.requests == []
+
+
 def task_answer() -> bytes:
     return http(json.dumps(json.loads(answer_bytes("hosted_get").partition(b"\r\n\r\n")[2])["result"]))
 
