@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,15 +15,18 @@ from ksadk.a2a.space.client import A2ASpaceClient
 from ksadk.a2a.space.following import ended, timed_out
 from ksadk.a2a.space.models import SpaceAgent
 from ksadk.a2a.space.tasks import SpaceTask
+from ksadk.toolsets.a2a_rules import admits
 from ksadk.toolsets.a2a_space import described, discovered
 
 Seen = Callable[[SpaceTask], None]
+Work = Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]]
 
 
 @asynccontextmanager
-async def opened(space_id: str) -> AsyncIterator[A2ASpaceClient]:
-    """A client of a Space. What the platform could not be told by the end is kept, and said on stderr."""
-    client = A2ASpaceClient.from_env(space_id)
+async def _opened(tool_name: str, arguments: Mapping[str, Any]) -> AsyncIterator[A2ASpaceClient]:
+    """A client for a call of a tool. What the platform could not be told by the end is kept, and said on
+    stderr."""
+    client = A2ASpaceClient.from_env(arguments["space_id"], admit=admits(tool_name, arguments))
     try:
         yield client
     finally:
@@ -31,15 +34,17 @@ async def opened(space_id: str) -> AsyncIterator[A2ASpaceClient]:
             output.say("note: the platform does not know all that happened yet; the next call tells it")
 
 
-def in_time(
-    space_id: str, seconds: float, work: Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]]
-) -> SpaceTask:
-    """The task that some work with a Space gives within so many seconds. The work tells how the task stands
-    in between; an interrupt or the end of the time says how to go on from there."""
+def in_time(tool_name: str, arguments: Mapping[str, Any], seconds: float, work: Work) -> SpaceTask:
+    """The task that the work of a call in a Space gives within so many seconds. The work tells how the task
+    stands in between; an interrupt or the end of the time says how to go on from there.
+
+    arguments: those of the call, which rules are about.
+    """
     last: list[SpaceTask] = []
+    space_id = arguments["space_id"]
 
     async def worked() -> SpaceTask:
-        async with opened(space_id) as client:
+        async with _opened(tool_name, arguments) as client:
             try:
                 async with asyncio.timeout(seconds):
                     return await work(client, last.append)
@@ -117,19 +122,14 @@ def cancel(space_id: str, task_id: str, *, seconds: float) -> None:
     _conducted("a2a_cancel", space_id, task_id, seconds, stop)
 
 
-def _conducted(
-    name: str,
-    space_id: str,
-    task_id: str,
-    seconds: float,
-    work: Callable[[A2ASpaceClient, Seen], Awaitable[SpaceTask]],
-) -> str:
+def _conducted(name: str, space_id: str, task_id: str, seconds: float, work: Work) -> str:
+    arguments = {"target": "", "task_id": task_id, "space_id": space_id}
+
     def conduct(target: str, task_id: str, space_id: str) -> dict[str, Any]:  # noqa: ARG001
-        task = in_time(space_id, seconds, work)
+        task = in_time(name, arguments, seconds, work)
         show_task(space_id, task)
         return told_of(task)
 
-    arguments = {"target": "", "task_id": task_id, "space_id": space_id}
     return str(through_gateway(name, conduct, arguments)["state"])
 
 

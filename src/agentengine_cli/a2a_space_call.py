@@ -7,6 +7,7 @@ from typing import Any
 
 from agentengine_cli import output
 from agentengine_cli.a2a_conversation import warn
+from agentengine_cli.a2a_parts import told
 from agentengine_cli.a2a_questions import ask
 from agentengine_cli.a2a_space import Seen, in_time, place_of, show_task, told_of
 from agentengine_cli.a2a_text import StreamText
@@ -74,7 +75,11 @@ class SpaceConversation:
             show(task.update)
             return await ended(client, task, poll_interval=self._poll_interval, seen=show)
 
-        return in_time(self._space_id, self._timeout, spoken)
+        arguments = {
+            "target": agent_id, "message": told(message["parts"]), "task_id": task_id,
+            "space_id": self._space_id,
+        }  # fmt: skip
+        return in_time("a2a_call", arguments, self._timeout, spoken)
 
     def _showing(self, task: SpaceTask) -> Callable[[Update], None]:
         """What prints a stream: as JSON all that the agent says, as text what is new in it."""

@@ -203,6 +203,29 @@ def test_a_platform_that_cannot_be_asked_lets_no_call_past_a_rule(space: Serving
         assert "SendMessage" not in server.operations()
 
 
+def test_a_rule_about_the_address_holds_also_where_the_card_told_another(space: Serving) -> None:
+    elsewhere = changed("list_agents", "http://127.0.0.1:65535/a2a/jsonrpc", "https://elsewhere.example.com")
+    with space(ListA2ASpaceAgents=elsewhere, SendMessage="hosted_send") as server:
+        with gateway_scope(ruled("deny", url="127.0.0.1")):
+            denied = a2a_call(AGENT, "hi", approval={"approved": True})
+        assert denied["error_type"] == "denied_by_rule"
+        assert server.operations()[-1] == "PrepareA2ACall"
+
+
+@pytest.mark.parametrize(("has_the_agent", "denied"), [(True, True), (False, False)])
+def test_a_task_counts_as_of_each_space_that_has_its_agent(
+    space: Serving, has_the_agent: bool, denied: bool
+) -> None:
+    other = changed("list_agents", f'"A2ASpaceId":"{SPACE}"', '"A2ASpaceId":"other"')
+    if not has_the_agent:
+        other = http(other.partition(b"\r\n\r\n")[2].replace(AGENT.encode(), b"a2a-agent-of-it"))
+    with space(f"{SPACE},other", ListA2ASpaceAgents=other, GetTask="hosted_get") as server:
+        with gateway_scope(ruled("deny", space="other")):
+            result = a2a_status("", TASK, SPACE)
+        assert (result.get("error_type") == "denied_by_rule") == denied
+        assert ("GetTask" in server.operations()) == (not denied)
+
+
 def test_a_rule_about_a_space_or_its_agents_holds_no_call_of_an_address() -> None:
     with replaying({"SendMessage": "send_task"}) as agent:
         for where in ({"space": "*"}, {"agent": AGENT}, {"space_id": SPACE}):

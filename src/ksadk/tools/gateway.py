@@ -19,7 +19,7 @@ from ksadk.tools.approval_modes import (
     tool_approval_capability,
     tool_policy_requires_approval,
 )
-from ksadk.tools.registry import Tool, ToolPolicy, find, registered, tool_of
+from ksadk.tools.registry import Target, Tool, ToolPolicy, find, registered, tool_of
 from ksadk.tools.rule_files import project_text, standing_rules
 
 # What only a question needs (the store, digests, rules) is imported when there is one: most calls have none.
@@ -232,6 +232,10 @@ class ToolGateway:
         if tool not in self._policed:
             self._policed[tool] = replace(tool, policy=policy)
         return self._policed[tool]
+
+    def refuse_by_rule(self, tool: Tool, arguments: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
+        """Raise `denied_by_rule` where a rule denies a call by what it turns out to act on as it runs."""
+        self._judge(replace(self.policed(tool), targets=lambda _: targets), arguments)
 
     def _judge(self, tool: Tool, arguments: Mapping[str, Any]) -> Judgement:
         """Refuse what a rule denies; otherwise say whether somebody must be asked, and by which rule."""

@@ -15,6 +15,7 @@ from ksadk.a2a.space.tasks import SpaceTask
 from ksadk.settings import Settings
 from ksadk.toolsets.a2a_rules import admits
 
+
 def space_meant(space_id: str, agent: str) -> str:
     """The Space that a call is about; empty where `agent` is an address and no Space is named.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Self
 from uuid import uuid4
@@ -53,6 +53,8 @@ class A2ASpaceClient:
     event_outbox: what keeps that until the sink has it. Without one, a call fails where the sink cannot be
         told.
     event_dispatcher: what empties the outbox; one of this client's own unless given.
+    admit: told of each operation that the platform has prepared, before its agent is reached; what it raises
+        ends the call.
 
     What is handed in stays open. Errors are `A2AControlPlaneError`, other `A2ASpaceError`s, and `AgentError`
     where the agent itself fails; each has a stable code (`error_type`).
@@ -70,6 +72,7 @@ class A2ASpaceClient:
         event_outbox: SQLiteA2AEventOutbox | None = None,
         event_dispatcher: A2AEventDispatcher | None = None,
         clock: Clock = utc_now,
+        admit: Callable[[PreparedOperation], None] = lambda _: None,
     ) -> None:
         self.space_id = checked_id(space_id, "a Space")
         self._backend = backend
@@ -83,6 +86,7 @@ class A2ASpaceClient:
             self._closing.push_async_callback(self._http.aclose)
         self._events = EventKeeping(event_sink or backend, event_outbox, event_dispatcher)
         self._clock = clock
+        self._admit = admit
         self._known: dict[str, SpaceAgent] = {}
         self._listings: OrderedDict[tuple[str, str, bool], AgentListing] = OrderedDict()
 
@@ -93,6 +97,7 @@ class A2ASpaceClient:
         *,
         settings: Settings | None = None,
         external_transport: ExternalTransport | None = None,
+        admit: Callable[[PreparedOperation], None] = lambda _: None,
     ) -> Self:
         """A client of the Space that the variables name; of one of several, `space_id` says which.
 
@@ -109,6 +114,7 @@ class A2ASpaceClient:
             egress_enabled=settings.a2a_enable_public_egress,
             external_transport=external_transport or PinnedTransport(),
             event_outbox=outbox,
+            admit=admit,
         )
         client._closing.push_async_callback(outbox.aclose)
         client._closing.push_async_callback(backend.aclose)
@@ -276,6 +282,7 @@ class A2ASpaceClient:
     @asynccontextmanager
     async def _agent(self, prepared: PreparedOperation) -> AsyncIterator[RemoteAgent]:
         """The agent of a prepared operation, reached the way that its source says."""
+        self._admit(prepared)
         known = self._known.get(prepared.target.agent_id)
         hosted = prepared.route.kind == "hosted_gateway"
         if known is not None and (known.source == "hosted") != hosted:
