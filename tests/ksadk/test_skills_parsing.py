@@ -241,6 +241,12 @@ REFUSED = {
     "a name that leads elsewhere": (b"---\nname: ../x\ndescription: d\n---\n", "2:7 invalid_name"),
     "a name of dots": (b"---\nname: ..\ndescription: d\n---\n", "2:7 invalid_name"),
     "a name with a control character": (b'---\nname: "a\\eb"\ndescription: d\n---\n', "2:7 invalid_name"),
+    "a name that looks like another": (
+        '---\nname: de\u200bmo\ndescription: d\n---\n'.encode(), "2:7 invalid_name"
+    ),
+    "a name that is read from both sides": (
+        '---\nname: a\u202eb\ndescription: d\n---\n'.encode(), "2:7 invalid_name"
+    ),
     "a name without end": (b"---\nname: " + b"x" * 257 + b"\ndescription: d\n---\n", "2:7 invalid_name"),
     "more than 1 MiB": (b"---\ndescription: d\n---\n" + b"x" * MAX_BYTES, "1:1 too_large"),
     "endless fields": (b"---\ndescription: " + b"x" * 65536 + b"\n---\n", "2:1 frontmatter_too_large"),

@@ -22,7 +22,9 @@ MAX_COMPATIBILITY_CHARS = 500
 
 _PORTABLE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _UNUSABLE_NAME = re.compile(
-    r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\A\s|\s\Z|\.\.?\Z|.{257}", re.DOTALL
+    r"[\x00-\x1f\x7f-\x9f/\\,\u2028\u2029\ud800-\udfff]|\A\s|\s\Z|\.\.?\Z|.{257}"
+    r"|[\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]",  # not seen, or turning what is seen around
+    re.DOTALL,
 )
 _COMMENT = re.compile(r"[ \t]+#")
 
