@@ -38,6 +38,7 @@ from ksadk.a2a import A2ASpaceClient, AgentEngineA2ABootstrap, ResumeTarget
 from ksadk.a2a.hosted.errors import BootstrapError
 from ksadk.a2a.runners.runtime_types import CancelResult, RuntimeEvent
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
+from ksadk.a2a.stores.base import StoreError
 from ksadk.a2a.stores.opening import build_a2a_task_store
 from ksadk.a2a.stores.resume import RunHandle
 from ksadk.settings import Settings
@@ -253,6 +254,19 @@ def test_what_could_not_be_delivered_is_told_and_sent_by_the_next_runtime(tmp_pa
     with platform(**WORKS) as server:
         assert asyncio.run(run(server.url, calls=False))
         assert server.operations() == ["AppendA2ATaskEvents"]
+
+
+def test_one_runtime_at_a_time_has_a_file_of_tasks(tmp_path: Path) -> None:
+    async def run() -> None:
+        bootstrap = from_platform("http://127.0.0.1:9", tmp_path)
+        with pytest.raises(StoreError) as raised:
+            from_platform("http://127.0.0.1:9", tmp_path)
+        assert raised.value.code == "task_store_in_use"
+        await bootstrap.stop()
+        await from_platform("http://127.0.0.1:9", tmp_path).stop()
+
+    asyncio.run(run())
+    assert {file.stat().st_mode & 0o77 for file in (tmp_path / "state").iterdir()} == {0}
 
 
 def test_public_agents_are_called_only_where_the_platform_says_so(tmp_path: Path) -> None:

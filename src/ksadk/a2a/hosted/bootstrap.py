@@ -25,13 +25,14 @@ from ksadk.a2a.space.hosted import platform_client
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox, event_outbox_path
 from ksadk.a2a.space.pinned_transport import ExternalTransport, PinnedTransport
 from ksadk.a2a.stores.contexts import SQLiteA2AContextStore
-from ksadk.a2a.stores.given import close_task_store, initialize
-from ksadk.a2a.stores.opening import build_a2a_task_store
+from ksadk.a2a.stores.given import initialize
+from ksadk.a2a.stores.opening import open_stores
 from ksadk.a2a.stores.resume import A2AResumeStateStore, SQLiteA2AResumeStateStore
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 
 FLUSH_SECONDS = 5.0
+DEFAULT_DSN = "sqlite:///a2a_tasks.db"
 
 
 class AgentEngineA2ABootstrap:
@@ -102,7 +103,9 @@ class AgentEngineA2ABootstrap:
         settings: Settings | None = None,
     ) -> Self:
         """A runtime of what the platform's variables say, with stores of its own in `directory`: the
-        project's .agentengine, unless given. It closes what it has made in `stop`."""
+        project's .agentengine, unless given; a relative file of KSADK_A2A_TASK_STORE_DSN is in it, too. It
+        closes what it has made in `stop`. Raises `StoreError`; `task_store_in_use` where another runtime has
+        the file of tasks."""
         settings = settings or Settings.from_env()
         project = project_dir(settings)
         place = directory or project / ".agentengine"
@@ -115,8 +118,9 @@ class AgentEngineA2ABootstrap:
             for closes in (outbox.aclose, plane.aclose, http.aclose):
                 owned.push_async_callback(closes)
         if inbound_enabled:
-            tasks = build_a2a_task_store(settings.a2a_task_store_dsn or f"sqlite:///{place / 'a2a_tasks.db'}")
-            owned.push_async_callback(close_task_store, tasks)
+            stores = open_stores(settings.a2a_task_store_dsn or DEFAULT_DSN, directory=place)
+            owned.push_async_callback(stores.aclose)
+            tasks = stores.tasks
         made = cls(
             runtime_metadata=runtime_metadata,
             task_store=tasks,
