@@ -26,7 +26,8 @@ from ksadk.a2a import (
     SQLiteA2AResumeStateStore,
     build_a2a_task_store,
 )
-from ksadk.a2a.stores.base import OwnerContext, Paused, StoreError
+from ksadk.a2a.stores.base import OwnerContext, Paused
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import open_stores
 from ksadk.a2a.stores.tasks import SQLiteTaskStore
 
@@ -87,7 +88,7 @@ def test_another_database_without_the_extra_names_the_extra(tmp_path: Path) -> N
     script = """
 import sys
 sys.modules["sqlalchemy"] = None
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import build_a2a_task_store, open_stores
 build_a2a_task_store("sqlite:///t.db")
 for build in (open_stores, build_a2a_task_store):

@@ -15,7 +15,8 @@ from a2a.types import Task, TaskState, TaskStatus
 from support import small_disk, unprivileged
 
 from ksadk.a2a.stores import sqlite_file
-from ksadk.a2a.stores.base import OwnerContext, StoreError
+from ksadk.a2a.stores.base import OwnerContext
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import SQLiteStores, build_a2a_task_store, open_stores
 
 ANN = OwnerContext(owner="ann")
@@ -179,7 +180,7 @@ def test_pages_that_were_overwritten_are_told(tmp_path: Path) -> None:
 SECOND = """
 import sys
 from pathlib import Path
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import open_stores
 try:
     open_stores("sqlite:///t.db", directory=Path(sys.argv[1]))

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import file_of
 from ksadk.a2a.stores.sqlite_file import SQLiteFile
 

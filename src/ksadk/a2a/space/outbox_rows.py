@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 
 PULLED_BATCHES, PULLED_BYTES = 100, 8 * 1024 * 1024
 """What one pull takes at most; a batch that is larger by itself is pulled alone."""

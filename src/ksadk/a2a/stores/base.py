@@ -12,11 +12,6 @@ from a2a.server.owner_resolver import OwnerResolver
 from a2a.server.tasks import TaskStore
 from a2a.types import Task
 
-from ksadk.errors import KsadkError
-
-Durability = Literal["normal", "full"]
-"""What a task outlives once its `save` has returned: `normal` a killed server, `full` a power cut too."""
-
 TASK_TABLE = "ksadk_a2a_tasks"
 
 ACCOUNT_KEY = "ksadk_account_id"
@@ -25,14 +20,6 @@ RUNTIME_KEY = "ksadk_runtime_id"
 
 OWNER_KEY = "ksadk_owner"
 """Where it holds whose tasks a call is about, once the caller's identity was verified."""
-
-
-class StoreError(KsadkError):
-    """Tasks cannot be kept or read. What was to be saved was not."""
-
-    code = "task_store_unavailable"
-    kept = "tasks"
-    """What the store is of, in words."""
 
 
 class OwnerContext(ServerCallContext):

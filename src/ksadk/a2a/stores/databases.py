@@ -18,7 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.orm import DeclarativeBase
 
-from ksadk.a2a.stores.base import TASK_TABLE, Owned, Paused, PauseStore, StoreError, owner_resolver_of
+from ksadk.a2a.stores.base import TASK_TABLE, Owned, Paused, PauseStore, owner_resolver_of
+from ksadk.a2a.stores.keeping import StoreError
 
 _PAUSES = Table(
     "ksadk_a2a_pauses",

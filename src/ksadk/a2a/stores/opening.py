@@ -12,13 +12,12 @@ from a2a.server.tasks import InMemoryTaskStore, TaskStore
 from ksadk.a2a.stores import pauses, tasks
 from ksadk.a2a.stores.base import (
     TASK_TABLE,
-    Durability,
     Owned,
     PauseStore,
-    StoreError,
     Stores,
     owner_resolver_of,
 )
+from ksadk.a2a.stores.keeping import Durability, StoreError
 from ksadk.a2a.stores.server_lock import ServerLock
 from ksadk.a2a.stores.sqlite_file import SQLiteFile
 

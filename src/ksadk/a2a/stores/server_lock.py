@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 
 _held: set[Path] = set()
 """What this process holds: the system's locks are between processes."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ksadk.a2a.stores.base import Durability, StoreError
+from ksadk.a2a.stores.keeping import Durability, StoreError
 
 Values = Sequence[Any]
 Entry = tuple[str, Values, "asyncio.Future[None]"]

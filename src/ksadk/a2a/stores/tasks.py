@@ -22,7 +22,8 @@ from a2a.utils.task import (
 )
 from google.protobuf.message import DecodeError
 
-from ksadk.a2a.stores.base import TASK_TABLE, Owned, StoreError, owner_resolver_of
+from ksadk.a2a.stores.base import TASK_TABLE, Owned, owner_resolver_of
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.sqlite_file import SQLiteFile, Values
 
 log = logging.getLogger(__name__)
