@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
-from space_outbox import Answering, Sink, Time, fill, opened, until
+from space_outbox import PATIENCE, Answering, Sink, Time, fill, opened, until
 
 from ksadk.a2a.space.dispatcher import LOOK_SECONDS, TASKS_AT_ONCE, A2AEventDispatcher
 from ksadk.a2a.space.errors import CONTROL_PLANE_ERROR, INVALID_RESPONSE, UNAVAILABLE, A2AControlPlaneError
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
 from ksadk.a2a.space.outbox_rows import OutboxError, OutboxStatus
 from ksadk.a2a.stores import sqlite_file
+
+T = TypeVar("T")
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhMmEifQ.c2lnbmF0dXJl"
 DOWN = A2AControlPlaneError(503, "no connection", UNAVAILABLE, True)
@@ -83,6 +86,16 @@ async def bench(
         await made.outbox.aclose()
 
 
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What a test comes to; fails, rather than waits for ever, where it waits for a time that never comes."""
+
+    async def in_time() -> T:
+        async with asyncio.timeout(3 * PATIENCE):
+            return await work
+
+    return asyncio.run(in_time())
+
+
 def of(items: list[tuple[str, str]], task: str) -> list[str]:
     return [name for each, name in items if each == task]
 
@@ -100,7 +113,7 @@ def test_batches_of_a_task_go_in_order_and_those_of_all_tasks_go(tmp_path: Path)
             assert await made.outbox.status() == OutboxStatus(0, 0, 0)
             assert (made.dispatcher.degraded, made.dispatcher.last_error) == (False, None)
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_what_an_earlier_process_left_goes_first(tmp_path: Path) -> None:
@@ -113,7 +126,7 @@ def test_what_an_earlier_process_left_goes_first(tmp_path: Path) -> None:
             await made.empty()
             assert made.sink.taken == [("a", "1"), ("a", "2"), ("a", "3")]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_batch_that_is_refused_for_good_is_a_dead_letter_and_its_task_goes_on(
@@ -135,7 +148,7 @@ def test_a_batch_that_is_refused_for_good_is_a_dead_letter_and_its_task_goes_on(
             assert not made.dispatcher.degraded
         await made.outbox.aclose()
 
-    asyncio.run(work())
+    run(work())
     (line,) = caplog.messages
     assert "dead letter a2a-event-batch-" in line
 
@@ -155,7 +168,7 @@ def test_a_dead_letter_is_told_as_the_last_error_until_something_else_is_deliver
             await made.give("a:good")
             await until(lambda: made.dispatcher.last_error is None)
 
-    asyncio.run(work())
+    run(work())
 
 
 FINAL = {
@@ -177,12 +190,12 @@ NOT_FINAL: dict[object, BaseException] = {
 
 @pytest.mark.parametrize("error", FINAL.values(), ids=map(str, FINAL))
 def test_what_is_said_of_a_batch_ends_it(tmp_path: Path, error: Exception) -> None:
-    assert asyncio.run(outcome(tmp_path, error)) == (0, 1)
+    assert run(outcome(tmp_path, error)) == (0, 1)
 
 
 @pytest.mark.parametrize("error", NOT_FINAL.values(), ids=map(str, NOT_FINAL))
 def test_what_is_said_of_its_sender_or_the_way_does_not(tmp_path: Path, error: BaseException) -> None:
-    assert asyncio.run(outcome(tmp_path, error)) == (1, 0)
+    assert run(outcome(tmp_path, error)) == (1, 0)
 
 
 async def outcome(directory: Path, error: BaseException) -> tuple[int, int]:
@@ -220,7 +233,7 @@ def test_a_task_that_fails_is_tried_after_1_2_4_seconds_and_up_to_a_minute_and_o
             assert of(made.sink.given, "bad") == ["1"] * 9
             assert made.dispatcher.degraded
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_task_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
@@ -236,7 +249,7 @@ def test_a_task_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
             await until(lambda: len(made.sink.taken) == 40)
             assert of(made.sink.given, "slow") == ["1"]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_more_tasks_that_hang_than_are_sent_at_once_hold_up_others_for_the_sinks_time_only(
@@ -252,7 +265,7 @@ def test_more_tasks_that_hang_than_are_sent_at_once_hold_up_others_for_the_sinks
             await until(lambda: made.sink.taken == [("good", "1")])
             assert "no answer in time" in str(made.dispatcher.last_error)
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_no_more_than_so_many_tasks_are_sent_at_once_and_of_each_task_one_batch(tmp_path: Path) -> None:
@@ -274,7 +287,7 @@ def test_no_more_than_so_many_tasks_are_sent_at_once_and_of_each_task_one_batch(
             assert await made.dispatcher.flush()
             assert len(made.sink.taken) == 90
 
-    asyncio.run(work())
+    run(work())
     assert 1 < most <= TASKS_AT_ONCE
 
 
@@ -302,7 +315,7 @@ def test_two_dispatchers_on_one_file_send_each_batch_once_and_in_order(tmp_path:
                 for task in tasks:
                     assert of(one.sink.given, task) == [str(number) for number in range(5)]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_an_idle_dispatcher_looks_now_and_then_for_what_others_left_and_does_nothing_between(
@@ -322,7 +335,7 @@ def test_an_idle_dispatcher_looks_now_and_then_for_what_others_left_and_does_not
             made.time.advance(LOOK_SECONDS)
             await until(lambda: made.sink.taken == [("a", "1")])
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_turn_that_a_killed_process_had_is_taken_when_it_ends(tmp_path: Path) -> None:
@@ -340,7 +353,7 @@ def test_a_turn_that_a_killed_process_had_is_taken_when_it_ends(tmp_path: Path) 
             made.time.advance(2)
             await until(lambda: made.sink.taken == [("a", "1")])
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_sender_whose_turn_is_about_to_end_sends_nothing_more_in_it(tmp_path: Path) -> None:
@@ -360,7 +373,7 @@ def test_a_sender_whose_turn_is_about_to_end_sends_nothing_more_in_it(tmp_path: 
             assert of(made.sink.taken, "a") == ["1", "2", "3", "4"]
         assert turns[0] == turns[1] != turns[2] == turns[3]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_little_is_said_of_what_fails_again_and_again(
@@ -388,7 +401,7 @@ def test_little_is_said_of_what_fails_again_and_again(
             assert made.dispatcher.last_error is None
 
     with caplog.at_level(logging.DEBUG, "ksadk"):
-        asyncio.run(work())
+        run(work())
     assert caplog.messages == [
         "delivering events of task a: no connection [A2A_CONTROL_PLANE_UNAVAILABLE]",
         "delivering events of task a: no connection [A2A_CONTROL_PLANE_UNAVAILABLE] (7 times in 63 s)",
@@ -419,7 +432,7 @@ def test_no_secret_is_in_what_is_kept_said_or_logged(
             await made.attempts(1)
             return str(made.dispatcher.last_error)
 
-    said = asyncio.run(work())
+    said = run(work())
     with sqlite3.connect(tmp_path / "outbox.sqlite3") as db:
         (kept,) = db.execute("SELECT last_error FROM a2a_task_event_outbox").fetchone()
     assert kept == said != ""
@@ -447,7 +460,7 @@ def test_stop_delivers_what_waits_also_what_failed_a_moment_ago(tmp_path: Path) 
             assert await made.dispatcher.stop()
             assert sorted(made.sink.taken) == [("a", "1"), ("b", "1")]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_stop_ends_after_its_time_and_leaves_the_rest_for_whoever_is_next(tmp_path: Path) -> None:
@@ -467,7 +480,7 @@ def test_stop_ends_after_its_time_and_leaves_the_rest_for_whoever_is_next(tmp_pa
             await next_one.empty()
             assert next_one.sink.taken == [("a", "1"), ("a", "2")]
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_stop_does_not_wait_for_what_cannot_go_in_its_time(tmp_path: Path) -> None:
@@ -485,7 +498,7 @@ def test_stop_does_not_wait_for_what_cannot_go_in_its_time(tmp_path: Path) -> No
             assert await made.dispatcher.stop() is False  # tried once more: next in 32 s
             assert len(made.sink.given) == 6
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_it_can_be_started_again_and_again_and_stopped_before_it_began(tmp_path: Path) -> None:
@@ -507,7 +520,7 @@ def test_it_can_be_started_again_and_again_and_stopped_before_it_began(tmp_path:
         await outbox.aclose()
         assert len(asyncio.all_tasks()) == 1
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_file_that_cannot_be_used_for_a_while_is_told_and_used_again(
@@ -535,7 +548,7 @@ def test_a_file_that_cannot_be_used_for_a_while_is_told_and_used_again(
             assert made.dispatcher.last_error is None
             assert made.sink.taken == [("a", "1"), ("a", "2")]
 
-    asyncio.run(work())
+    run(work())
     assert ["locked" in line for line in caplog.messages] == [True, False]
 
 
@@ -555,7 +568,7 @@ def test_where_the_outbox_cannot_be_opened_start_says_so(tmp_path: Path) -> None
         assert await dispatcher.stop()
         await outbox.aclose()
 
-    asyncio.run(work())
+    run(work())
 
 
 def test_a_batch_that_is_damaged_on_disk_does_not_hold_up_its_task(tmp_path: Path) -> None:
@@ -570,4 +583,4 @@ def test_a_batch_that_is_damaged_on_disk_does_not_hold_up_its_task(tmp_path: Pat
             assert made.sink.taken == [("a", "2")]
             assert (await made.outbox.status()).dead_letters == 1
 
-    asyncio.run(work())
+    run(work())
