@@ -38,7 +38,7 @@ from ksadk.a2a import A2ASpaceClient, AgentEngineA2ABootstrap, ResumeTarget
 from ksadk.a2a.hosted.errors import BootstrapError
 from ksadk.a2a.runners.runtime_types import CancelResult, RuntimeEvent
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
-from ksadk.a2a.stores.base import StoreError
+from ksadk.a2a.stores.keeping import StoreError
 from ksadk.a2a.stores.opening import build_a2a_task_store
 from ksadk.a2a.stores.resume import RunHandle
 from ksadk.settings import Settings
@@ -362,15 +362,28 @@ def test_a_task_that_waits_for_what_is_not_kept_any_more_fails_and_says_nothing_
         assert failed["status"]["message"]["parts"] == [{"text": "The agent failed."}]
 
 
-CANCELS = [(CancelResult.INTERRUPTED_ACTIVE_TURN, True), (CancelResult.NOT_RUNNING, True),
-           (CancelResult.PENDING_CANCEL_RECORDED, True), (CancelResult.FAILED, False)]  # fmt: skip
+async def ends_when_told(runtime: Scripts, _: RunHandle) -> AsyncIterator[RuntimeEvent]:
+    while not runtime.canceled:
+        await asyncio.sleep(0.005)
+    yield RuntimeEvent("run.canceled")
 
 
-@pytest.mark.parametrize(("result", "stops"), CANCELS)
+CANCELS = [
+    (works_on, CancelResult.INTERRUPTED_ACTIVE_TURN, True),
+    (works_on, CancelResult.NOT_RUNNING, True),
+    (works_on, CancelResult.PENDING_CANCEL_RECORDED, False),
+    (ends_when_told, CancelResult.PENDING_CANCEL_RECORDED, True),
+    (works_on, CancelResult.FAILED, False),
+]
+
+
+@pytest.mark.parametrize(("script", "result", "stops"), CANCELS)
 def test_a_cancel_reaches_the_runtime_and_says_what_became_of_it(
-    tmp_path: Path, result: CancelResult, stops: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Any, result: CancelResult, stops: bool
 ) -> None:
-    runtime = Scripts(works_on, cancel_result=result)
+    if not stops:
+        monkeypatch.setattr("ksadk.a2a.runners.runtime.PENDING_SECONDS", 0.05)
+    runtime = Scripts(script, cancel_result=result)
     with hosted(lambda: inbound_only(tmp_path), runtime) as called:
         params = send_params("go", configuration={"returnImmediately": True})
         task = called.rpc("SendMessage", params, signed(ANN))["result"]["task"]["id"]

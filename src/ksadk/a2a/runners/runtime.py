@@ -6,6 +6,7 @@ server, and in nothing that is sent to anybody.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -44,6 +45,9 @@ from ksadk.a2a.stores.resume import (
     RunHandle,
 )
 from ksadk.runtime_context import get_current_invocation_context_or_default
+
+PENDING_SECONDS = 2.0
+"""How long a run whose end is only noted down may take to end, before the cancel is said to have failed."""
 
 _DECISIONS = {"approved": "approve", "denied": "reject", "expired": "reject"}
 _ASKING = ("approval.requested", "run.interrupted")
@@ -96,9 +100,14 @@ class _RuntimeRun(TaskRun):
 
     async def cancel(self) -> None:
         """See `Run`."""
-        handle = self._handle
-        if handle is not None and await self._adapter.cancel(handle) == CancelResult.FAILED:
-            raise RunnerError("the runtime does not stop the run", code="not_cancelable")
+        if self._handle is not None:
+            result = await self._adapter.cancel(self._handle)
+            if result == CancelResult.FAILED:
+                raise RunnerError("the runtime does not stop the run", code="not_cancelable")
+            if result == CancelResult.PENDING_CANCEL_RECORDED and self._task is not None:
+                _, going_on = await asyncio.wait({self._task}, timeout=PENDING_SECONDS)
+                if going_on:
+                    raise RunnerError("the run is to end, and has not ended yet", code="not_cancelable")
         await super().cancel()
         await self._states.delete(self._key)
 
