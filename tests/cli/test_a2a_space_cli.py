@@ -157,8 +157,9 @@ def test_an_agent_that_is_not_there_is_an_error_and_no_empty_list(command: Comma
 # Which Space
 
 
-def test_the_one_space_there_is_needs_no_name(command: Command, space: Serving) -> None:
-    with space(SendMessage="hosted_send") as server:
+@pytest.mark.parametrize("spaces", [SPACE, f"{SPACE}, {SPACE},"])
+def test_the_one_space_there_is_needs_no_name(command: Command, space: Serving, spaces: str) -> None:
+    with space(spaces, SendMessage="hosted_send") as server:
         assert command("a2a", "call", AGENT, "hi").stdout == COMPLETED
         assert server.requests[0].json["A2ASpaceId"] == SPACE
 

@@ -31,7 +31,7 @@ class SpaceTargets(Mapping[str, Target]):
     def __init__(self, space_id: str, agent_id: str, task_id: str) -> None:
         self._space_id = space_id
         self._task_id = task_id
-        self._spaces = Settings.from_env().a2a_space_ids
+        self._spaces = tuple(dict.fromkeys(Settings.from_env().a2a_space_ids))
         self._known: dict[str, tuple[str, ...]] = {}
         if not task_id:
             self._known["agent"] = (agent_id,) if agent_id else ()

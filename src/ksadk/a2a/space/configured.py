@@ -18,7 +18,7 @@ def configured_space(settings: Settings, space_id: str = "") -> str:
     `space_not_configured` where it, or the control plane, is not configured; `space_id_required` where one of
     several must be named.
     """
-    known = settings.a2a_space_ids
+    known = tuple(dict.fromkeys(settings.a2a_space_ids))
     missing = ""
     if not settings.a2a_control_plane_url and not public_service_configured(settings):
         missing = "no control plane is set"
