@@ -17,8 +17,9 @@ from skill_dirs import loaded, write_skill
 from ksadk.skills.runtime import transfer
 from ksadk.skills.runtime.artifacts import MAX_DEPTH, Artifacts, collect
 from ksadk.skills.runtime.base import SkillRuntimeResult
-from ksadk.skills.runtime.run_directories import RunDirectory, remove
+from ksadk.skills.runtime.run_directories import RunDirectory
 from ksadk.skills.runtime.workflow import Workflow
+from ksadk.skills.trees import remove
 from ksadk.toolsets.skill_runtime import workflow_runtime
 
 DIG = """python3 - "$1" <<'END'

@@ -20,7 +20,7 @@ from support import fill, small_disk, unprivileged
 
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope
 from ksadk.settings import Settings
-from ksadk.skills import cache_directory, package_store
+from ksadk.skills import cache_directory, package_store, trees
 from ksadk.skills.digests import tree_digest
 from ksadk.skills.errors import SkillError, SkillPackageError, SkillServiceError
 from ksadk.skills.models import ContentHash, SkillRef
@@ -246,6 +246,23 @@ def test_of_what_was_moved_aside_the_last_is_kept(store: PackageStore, tmp_path:
     store.store_archive(REF, DATA)
     [aside] = (tmp_path / "cache").glob("changed-*")
     assert (aside / "extracted/demo/SKILL.md").read_text() == "2"
+
+
+def test_what_was_moved_aside_does_not_pile_up_however_deep_or_closed_it_was_made(
+    store: PackageStore, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        place = store.store_archive(REF, DATA).extract_dir
+        for _ in range(11):  # more than a stack may have
+            deep = place.parent / "/".join("d" * 100)
+            deep.mkdir(parents=True)
+            place.rename(deep / "d")
+            (place.parent / "d").rename(place)
+        place.chmod(0)
+    store.store_archive(REF, DATA)
+    assert len(list((tmp_path / "cache").glob("changed-*"))) == 1
+    trees.remove(tmp_path / "cache")  # which nothing that is simpler can
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_changed_skill_that_cannot_be_got_anew_is_told(store: PackageStore) -> None:

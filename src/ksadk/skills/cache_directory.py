@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ksadk.skills.errors import SkillPackageError
-from ksadk.skills.trees import DIRECTORY, discard
+from ksadk.skills.trees import DIRECTORY, remove
 
 LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.02
@@ -47,7 +47,7 @@ class CacheDirectory:
         `skill_cache_unsafe`, or what `fill` raised.
         """
         with self._held() as held, self._locked(held):
-            discard(self.path / _STAGE)
+            remove(self.path / _STAGE)
             if _checked(held, name, check) is not None:
                 return None
             aside = self._move_aside(held, name)
@@ -61,7 +61,7 @@ class CacheDirectory:
                     os.close(stage)
                 os.rename(_STAGE, name, src_dir_fd=held, dst_dir_fd=held)
             except BaseException:
-                discard(self.path / _STAGE)
+                remove(self.path / _STAGE)
                 raise
             os.fsync(held)
             return aside
@@ -73,7 +73,7 @@ class CacheDirectory:
         number = 0
         while True:
             aside = f"changed-{name}" + (f"-{number}" if number else "")
-            discard(self.path / aside)
+            remove(self.path / aside)
             if not os.path.lexists(self.path / aside):
                 os.rename(name, aside, src_dir_fd=held, dst_dir_fd=held)
                 return self.path / aside

@@ -1,12 +1,14 @@
-"""The files of a directory that anybody may have filled, and files put into an empty one.
+"""The files of a directory that anybody may have filled, read, deleted, and put into an empty one.
 
 Directories are held open, and names in them are given with `dir_fd`: no link is followed, no FIFO waited for.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
-import shutil
+import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -178,12 +180,33 @@ def _inside(top: int, path: str, made: set[str]) -> Iterator[int]:
         os.close(held)
 
 
-def discard(path: Path) -> None:
-    """Delete whatever is at a path, as far as the system lets that be done."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    try:
-        shutil.rmtree(path)
-    except (OSError, RecursionError):  # somebody else's, or made to be in the way: it stays
-        pass
+def remove(path: Path) -> None:
+    """Delete a file, or a directory whatever the modes in it are, and however deep it is. What cannot be
+    deleted stays."""
+    with contextlib.suppress(OSError):
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        else:
+            _remove_tree(path)
+
+
+def _remove_tree(top: Path) -> None:
+    """Directories are brought up to `top` one after the other, so that no path and no stack becomes long."""
+    brought_up = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
+    waiting, emptied = [top], []
+    while waiting:
+        directory = waiting.pop()
+        emptied.append(directory)
+        with contextlib.suppress(OSError):
+            directory.chmod(0o700)
+            for entry in list(os.scandir(directory)):
+                with contextlib.suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.path)  # noqa: PTH108  # a path of text
+                        continue
+                    place = Path(entry.path)
+                    place.chmod(0o700)
+                    waiting.append(place if directory == top else place.rename(next(brought_up)))
+    for directory in reversed(emptied):  # between the renames it would take ten times as long
+        with contextlib.suppress(OSError):
+            directory.rmdir()

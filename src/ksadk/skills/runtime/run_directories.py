@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import itertools
 import os
 import re
 import secrets
@@ -22,6 +21,7 @@ from ksadk.settings import Settings
 from ksadk.skills.errors import SkillRuntimeError
 from ksadk.skills.limits import MIB
 from ksadk.skills.runtime.artifacts import Artifacts, entries
+from ksadk.skills.trees import remove
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long artifacts that nobody took are kept."""
@@ -135,37 +135,6 @@ def forget(run: Path) -> None:
     """Delete the directory of a run that is over."""
     remove(run)
     run.with_name(run.name + _LOCK).unlink(missing_ok=True)
-
-
-def remove(path: Path) -> None:
-    """Delete a file, or a directory whatever the modes in it are, and however deep it is. What cannot be
-    deleted stays."""
-    with contextlib.suppress(OSError):
-        if path.is_symlink() or not path.is_dir():
-            path.unlink()
-        else:
-            _empty(path)
-            path.rmdir()
-
-
-def _empty(top: Path) -> None:
-    """Directories are brought up to `top` one after the other, so that no path and no stack becomes long."""
-    brought_up = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
-    waiting = [top]
-    while waiting:
-        directory = waiting.pop()
-        with contextlib.suppress(OSError):
-            directory.chmod(0o700)
-            for entry in list(os.scandir(directory)):
-                with contextlib.suppress(OSError):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.path)  # noqa: PTH108  # a path of text
-                        continue
-                    place = Path(entry.path)
-                    place.chmod(0o700)
-                    waiting.append(place if directory == top else place.rename(next(brought_up)))
-            if directory != top:
-                directory.rmdir()
 
 
 def _of_session(settings: Settings, account: str, session: str) -> Path:
