@@ -96,7 +96,7 @@ def register(
     connection = Connection.of(card, bearer, "", None, None)
     seconds = seconds_of(timeout)
 
-    def conduct(target: str, **_: Any) -> dict[str, Any]:  # noqa: ARG001
+    def conduct(target: str) -> dict[str, Any]:  # noqa: ARG001
         return {"ok": True, "card": run(connection.look(seconds), seconds).document}
 
     request["AgentCard"] = through_gateway("a2a_discover", conduct, {"target": card})["card"]

@@ -42,6 +42,7 @@ from ksadk.errors import KsadkError
 
 ACTIONS_PATH = "/agentengine/internal/v1/a2a"
 HOUSEKEEPING_SECONDS = 30.0
+"""How often tokens, silent tasks and old ones are looked after, at the least."""
 _ORPHANED_SECONDS = 3600
 
 _STATUS = {
@@ -188,7 +189,7 @@ class Center:
                 await self.events.forget_old()
             except KsadkError as error:
                 log.error("%s", error)
-            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            await asyncio.sleep(min(HOUSEKEEPING_SECONDS, self._options.patience.working / 4))
 
 
 def _object(body: bytes) -> dict[str, Any]:
