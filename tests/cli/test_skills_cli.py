@@ -157,5 +157,8 @@ def test_skills_are_listed_found_and_loaded_from_a_service(
     assert "of team" in done.stderr
     monkeypatch.setenv("KSADK_SKILL_SERVICE_TOKEN", "wrong-token-wrong-token-wrong")
     failed = command("skills", "load", "diagram")
-    assert failed.status != 0
+    assert failed.status == 4
     assert "wrong-token" not in failed.stderr
+    nothing = command("skills", "list")
+    assert (nothing.status, nothing.stdout) == (4, "")
+    assert "answered HTTP 401" in nothing.stderr

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from ksadk.errors import CODES
 from ksadk.runtime_context import PlatformInvocationContext, platform_invocation_scope
-from ksadk.skills.errors import SkillError
+from ksadk.skills.errors import SkillError, SkillServiceError
 from ksadk.skills.lock_file import LOCK_NAME, Locked, SkillLock
 from ksadk.skills.runtime.loader import SkillLoadResult, load_skills
 from ksadk.skills.serving.app import SkillService
@@ -345,6 +345,7 @@ def test_no_secret_is_in_what_is_told(served: Path, monkeypatch: pytest.MonkeyPa
     def echo(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"Code": 7, "Message": f"no {request.headers['authorization']}"})
 
-    result = load_skills(service_transport=httpx.MockTransport(echo))
-    assert result.warnings
-    assert not any(TOKEN in warning for warning in result.warnings)
+    with pytest.raises(SkillServiceError) as caught:
+        load_skills(service_transport=httpx.MockTransport(echo))
+    assert "answered 7" in str(caught.value)
+    assert TOKEN not in repr(caught.value.to_result())

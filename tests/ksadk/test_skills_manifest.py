@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from ksadk.settings import Settings
+from ksadk.skills.errors import SkillServiceError
 from ksadk.skills.manifest import Manifest, load_manifest, manifest_instruction, model_manifest
 from ksadk.skills.models import SkillRef
 from ksadk.skills.service_address import ServiceAddress
@@ -96,7 +97,7 @@ def test_a_public_space_that_is_the_users_too_is_the_users() -> None:
 FAILURES: list[tuple[Space, str]] = [
     (404, "the space a was left out: ListSkillsBySpaceId: the Skill Service answered HTTP 404: Failed no"),
     (503, "the space a was left out: ListSkillsBySpaceId: the Skill Service answered HTTP 503: Failed no"),
-    (5.0, "the space a was left out: it did not answer within 0.3 s (KSADK_SKILL_MANIFEST_TIMEOUT)"),
+    (5.0, "the space a was left out: no answer within 0.3 s (KSADK_SKILL_MANIFEST_TIMEOUT)"),
 ]
 
 
@@ -107,6 +108,12 @@ def test_a_space_that_fails_keeps_the_others_and_is_told(space: Space, told: str
     assert time.monotonic() - begun < 2
     assert places(found) == ["b/two"]
     assert list(found.warnings) == [told]
+
+
+def test_where_every_space_fails_that_is_an_error() -> None:
+    with pytest.raises(SkillServiceError) as caught:
+        manifest({"a": 503, "b": 503, "public": 503}, skill_manifest_timeout=5.0)
+    assert "answered HTTP 503" in caught.value.message
 
 
 def test_many_slow_spaces_are_asked_side_by_side() -> None:

@@ -167,7 +167,7 @@ def test_a_name_that_may_be_in_a_space_that_could_not_be_asked_says_so(
     assert list_skills()["ok"] is True
     result = load_skill("of-the-team")
     assert failed(result) == "skill_not_found"
-    assert "the space team was left out" in result["error_message"]
+    assert "the Skill Service was left out" in result["error_message"]
 
 
 def test_a_skill_that_was_deleted_since_it_was_listed_is_not_found(skills: Path) -> None:

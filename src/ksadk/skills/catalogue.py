@@ -148,24 +148,27 @@ def find_skills(
     project_trusted: whether the skills that are in the project itself count.
     space_ids: only these, of which `local` is this machine; all that are configured if left out.
 
-    A space that fails, or a skill that cannot be read, is a warning. Raises `SkillServiceError` where the
-    service cannot be asked at all and there is no other place that skills may be in.
+    A space that fails, or a skill that cannot be read, is a warning. Raises the first error where no
+    space can be asked and there is no other place that skills may be in.
     """
     for space_id in space_ids or ():
         check_space_id(space_id)
     found = Catalogue({})
     if space_ids is None or LOCAL_SPACE in space_ids:
         found = local_skills(settings, project_trusted=project_trusted)
+    failure: SkillError | None = None
     for space in [None] if space_ids is None else dict.fromkeys(space_ids):
         if space == LOCAL_SPACE or not spaces_configured(settings, space):
             continue
         try:
             found = found.before(remote_skills(settings, client, space))
-        except SkillServiceError as error:
-            if not found.configured:
-                raise
-            told = (f"the Skill Service was left out: {error.message}",)
+        except SkillError as error:
+            failure = failure or error
+            what = f"the space {space}" if space else "the Skill Service"
+            told = (f"{what} was left out: {error.message}",)
             found = found.before(Catalogue({}, warnings=told, failed=told))
+    if failure is not None and not found.configured:
+        raise failure
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ksadk.skills.errors import SkillError
+from ksadk.skills.errors import SkillError, SkillServiceError
 from ksadk.skills.models import SkillListResponse, SkillRef
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def load_manifest(
     """Ask the user's spaces, then the public ones, within KSADK_SKILL_MANIFEST_TIMEOUT seconds in all.
 
     Of several active skills whose names are the same but for their case the first counts. Where there is an
-    allow-list, of spaces that are not the user's only its names do. A space that fails is a warning.
+    allow-list, of spaces that are not the user's only its names do. A space that fails is a warning; where
+    all fail, the first one's error is raised.
 
     limit: how many skills at most; None is all.
     space_id: only this space, which may be another than the configured ones.
@@ -60,6 +61,8 @@ def load_manifest(
     for space, answer in zip(spaces, _ask(client, spaces, settings.skill_manifest_timeout), strict=True):
         if isinstance(answer, SkillError):
             failed.append(f"the space {space} was left out: {answer.message}")
+            if len(failed) == len(spaces):
+                raise answer
             continue
         warnings += answer.warnings
         warnings += (f"in the space {space} was left out: {why}" for why in answer.refused)
@@ -120,7 +123,7 @@ def _ask(client: SkillServiceClient, spaces: Sequence[str], timeout: float) -> l
 
     for _ in range(min(AT_ONCE, len(spaces))):
         threading.Thread(target=work, daemon=True, name="skill-space").start()
-    late = SkillError(f"it did not answer within {timeout:g} s (KSADK_SKILL_MANIFEST_TIMEOUT)")
+    late = SkillServiceError(f"no answer within {timeout:g} s (KSADK_SKILL_MANIFEST_TIMEOUT)")
     answers: list[_Answer] = [late] * len(spaces)
     ends = time.monotonic() + timeout
     for _ in spaces:
