@@ -353,6 +353,27 @@ def test_what_the_platform_was_not_told_is_said_and_told_by_the_next_call(
         assert [len(batch["Events"]) for batch in batches] == [2, 2]
 
 
+def test_no_agent_is_called_where_what_it_says_cannot_be_kept(
+    command: Command, space: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("no-directory").write_text("")
+    monkeypatch.setenv("KSADK_A2A_EVENT_OUTBOX_PATH", "no-directory/outbox.sqlite3")
+    with space(SendMessage="hosted_send") as server:
+        done = command("a2a", "call", AGENT, "hi", "--json")
+        assert done.json["error"]["code"] == "event_outbox_unavailable"
+        assert server.operations() == ["PrepareA2ACall"]
+
+
+def test_credentials_for_addresses_are_not_sent_in_a_space(
+    command: Command, space: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSADK_A2A_BEARER", "s3cret-bearer")
+    monkeypatch.setenv("KSADK_A2A_API_KEY", "s3cret-key")
+    with space(SendMessage="hosted_send") as server:
+        assert command("a2a", "call", AGENT, "hi").status == 0
+        assert not any("s3cret" in str(asked.headers) + asked.line for asked in server.requests)
+
+
 # One door
 
 

@@ -283,6 +283,7 @@ class A2ASpaceClient:
     async def _agent(self, prepared: PreparedOperation) -> AsyncIterator[RemoteAgent]:
         """The agent of a prepared operation, reached the way that its source says."""
         self._admit(prepared)
+        await self._events.start()  # no agent is called where what it says could not be kept
         known = self._known.get(prepared.target.agent_id)
         hosted = prepared.route.kind == "hosted_gateway"
         if known is not None and (known.source == "hosted") != hosted:

@@ -28,7 +28,7 @@ class EventKeeping:
         return self._outbox is not None
 
     async def start(self) -> None:
-        """Begin to deliver what an earlier process left."""
+        """Begin to deliver, also what an earlier process left; `OutboxError` where nothing can be kept."""
         if self._own is not None:
             await self._own.start()
 
