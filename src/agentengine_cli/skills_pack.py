@@ -62,7 +62,7 @@ def pack(
 
 def _write(path: Path, data: bytes, *, force: bool) -> None:
     """Write a file whole or not at all; one that has these bytes already is let be."""
-    import tempfile
+    from ksadk.whole_files import replace_file
 
     try:
         if path.is_file() and path.read_bytes() == data:
@@ -73,14 +73,6 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
                 code="file_exists",
                 hint="Give another file with --out, or --force to overwrite this one.",
             )
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".agentengine-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                os.fchmod(handle, 0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(path, data, mode=0o644)
     except OSError as error:
         raise KsadkError(f"{path} cannot be written: {error.strerror}", code="io_error") from error

@@ -17,7 +17,7 @@ LAYERS = (
     {
         "ksadk.settings", "ksadk.runtime_context", "ksadk.sessions", "ksadk.config_file",
         "ksadk.project_files", "ksadk.masking", "ksadk.hosts", "ksadk.public_addresses", "ksadk.listening",
-        "ksadk.search_terms",
+        "ksadk.search_terms", "ksadk.whole_files",
     },
     {"ksadk.workspace", "ksadk.web", "ksadk.sandbox", "ksadk.skills", "ksadk.a2a"},
     {"ksadk.tools", "ksadk.mcp_runtime"},

@@ -15,6 +15,7 @@ from ksadk.sandbox.base import SandboxError
 from ksadk.sandbox.diagnosis import Diagnosis, diagnose
 from ksadk.sandbox.isolated import Bubblewrap, NotStarted, Place
 from ksadk.sandbox.verdicts import Verdict, find_bwrap, key_of, remembered, verdict_file, without_run
+from ksadk.whole_files import replace_file
 
 _SECONDS = 20.0
 
@@ -95,7 +96,4 @@ def _remember(verdict: Verdict) -> None:
     text = json.dumps({"key": key_of(verdict.program), "at": time.time(), "verdict": asdict(verdict)})
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, beside = tempfile.mkstemp(prefix=".bubblewrap-", dir=file.parent)
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  # a descriptor
-            stream.write(text)
-        Path(beside).replace(file)
+        replace_file(file, text.encode())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.settings import Settings
+from ksadk.whole_files import replace_file
 
 VERSION = 1
 MAX_BYTES = 64 * 1024 * 1024
@@ -79,16 +79,9 @@ class Index:
         if self._path is None or not (self._changed or len(self._new) != len(self._old)):
             return
         document = {"version": VERSION, "source": self._source, "written": self._begun, "skills": self._new}
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
-        try:
+        with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123  # a descriptor
-                stream.write(json.dumps(document, separators=(",", ":")))
-            new.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                new.unlink()
+            replace_file(self._path, json.dumps(document, separators=(",", ":")).encode())
 
     def _is_racy(self, now: Identity) -> bool:
         return max(now[2], now[3]) > self._written - RACY_NS

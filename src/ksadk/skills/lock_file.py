@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from ksadk.skills.errors import SkillError
 from ksadk.skills.models import ContentHash
+from ksadk.whole_files import replace_file
 
 LOCK_NAME = "skills.lock"
 MAX_BYTES = 1024 * 1024
@@ -74,19 +75,7 @@ class SkillLock:
         """Replace a file whole: the same skills make the same bytes. Raises `OSError`."""
         skills = {name: locked._asdict() for name, locked in sorted(self.skills.items())}
         text = json.dumps({"version": _VERSION, "skills": skills}, indent=2, ensure_ascii=False) + "\n"
-        import tempfile  # reading, which each load does, goes without
-
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{LOCK_NAME}-")
-        try:
-            with open(handle, "wb") as stream:  # noqa: PTH123  # of a descriptor
-                stream.write(text.encode())
-                stream.flush()
-                os.fsync(handle)
-                os.fchmod(handle, 0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(path, text.encode(), mode=0o644)
 
     def check(self, name: str, version: str, digest: str) -> None:
         """Raise `SkillError` (`skill_lock_mismatch`) with the difference, unless it is locked just so."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 from ksadk.errors import KsadkError
 from ksadk.tools.rule_files import read_bytes, user_file
 from ksadk.tools.rule_reader import Entry, InvalidRules, read_rules
+from ksadk.whole_files import replace_file
 
 _HEADER = "# Rules for tool calls; agentengine approvals rules list shows what holds.\n"
 
@@ -164,17 +164,9 @@ def _check_kept(wanted: Sequence[Entry], found: Sequence[Entry], path: str) -> N
 
 def _replace(path: str, text: str) -> None:
     real = Path(os.path.realpath(path))  # the file may be a link into somebody's collection of such files
-    new = ""
     try:
-        descriptor, new = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)  # 0600
-        with open(descriptor, "w", encoding="utf-8", newline="") as stream:  # noqa: PTH123  # a descriptor
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(new).replace(real)
+        replace_file(real, text.encode())
     except OSError as error:
-        if new:
-            Path(new).unlink(missing_ok=True)
         raise _not_saved(path, error) from error
 
 

@@ -21,6 +21,7 @@ from ksadk.errors import KsadkError
 from ksadk.project_files import find_config, read_file
 from ksadk.settings import Settings
 from ksadk.tools.rule_reader import Entry, read_rules
+from ksadk.whole_files import replace_file
 
 _VERSION = 1
 _LATEST = 253_402_300_800.0
@@ -180,14 +181,8 @@ def _is_whole(item: Trust) -> bool:
 def _keep(every: dict[str, Trust]) -> None:
     path = _file()
     text = json.dumps({"version": _VERSION, "projects": [asdict(item) for item in every.values()]}, indent=2)
-    new = path.with_name(f"{path.name}.new")  # one writer at a time: the lock is held
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123  # a descriptor
-            stream.write(text + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(path)
+        replace_file(path, f"{text}\n".encode())
     except OSError as error:
         raise _unavailable(path, error.strerror or "it cannot be written") from error
 
