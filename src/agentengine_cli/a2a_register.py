@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: Typer would have to compile each annotation again, at each start.
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,7 +99,7 @@ def register(
         return {"ok": True, "card": run(connection.look(seconds), seconds).document}
 
     request["AgentCard"] = through_gateway("a2a_discover", conduct, {"target": card})["card"]
-    output.show(_registered(space_id, asyncio.run(ask_center(url, token, request))), _text)
+    output.show(_registered(space_id, run(ask_center(url, token, request), seconds)), _text)
 
 
 def _registered(space_id: str, agent: dict[str, Any]) -> dict[str, Any]:

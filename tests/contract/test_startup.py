@@ -72,6 +72,8 @@ def imported(code: str, *arguments: str, status: int = 0) -> set[str]:
         ("a2a call --help", HEAVY, 0),
         ("a2a status --help", HEAVY, 0),
         ("a2a discover --help", HEAVY, 0),
+        ("a2a center --help", HEAVY, 0),
+        ("a2a register --help", HEAVY, 0),
         ("a2a card --url https://agent.example.com --name N", HEAVY, 0),
         ("workspace --help", HEAVY, 0),
         ("sandbox --help", HEAVY, 0),
