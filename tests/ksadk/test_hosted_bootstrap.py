@@ -303,7 +303,10 @@ def everything(called: Called, task: str) -> None:
     called.request("GET", "/.well-known/agent-card.json", mine)
 
 
-def test_no_handle_checkpoint_or_reasoning_is_in_any_byte_that_a_caller_reads(tmp_path: Path) -> None:
+def test_no_handle_checkpoint_or_reasoning_is_in_any_byte_that_a_caller_reads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     runtime = Scripts(travels)
     with hosted(lambda: inbound_only(tmp_path), runtime) as called:
         mine = {"A2A-Version": "1.0", "Content-Type": "application/json", **signed(ANN)}
@@ -326,6 +329,7 @@ def test_no_handle_checkpoint_or_reasoning_is_in_any_byte_that_a_caller_reads(tm
     read = b"".join(called.seen)
     for hidden in (SECRET, "at-", "checkpoint", "THINKING", "reasoning", "TOOL-OF-IT", "native", "call-0"):
         assert hidden.encode() not in read, hidden
+    assert SECRET not in caplog.text
     assert b"question 0?" in read and b"question 1?" in read
     with sqlite3.connect(tmp_path / "resume.db") as db:  # what was used is not kept
         assert db.execute("SELECT count(*) FROM ksadk_a2a_resume_states").fetchone() == (0,)

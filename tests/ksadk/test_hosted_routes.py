@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -11,6 +12,10 @@ from typing import Any
 import pytest
 from a2a_server import send_params
 from hosted_runtime import ANN, BOB, Called, Scripts, echoes, hosted, inbound_only, probe, signed
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Match
 
 from ksadk.a2a.runners.runtime_types import RuntimeEvent
 from ksadk.a2a.stores.resume import RunHandle
@@ -84,6 +89,50 @@ def test_no_form_of_a_path_comes_to_the_agent_unverified(
     assert not runtime.started
 
 
+SEGMENTS = st.sampled_from(
+    ["a2a", "A2A", "v1", "V1", "jsonrpc", "message:send", "message:stream", "tasks", "x", "acme", "..", ".",
+     "", "%61", "%2f", "%2F", "%252F", ";", "\\", "\x00", "\u2028", "a2a%2Fv1", "\uff41", ".well-known",
+     "agent-card.json", "extendedAgentCard", "?", "#", " "]
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unstarted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Scripts]:
+    app, runtime = Starlette(), Scripts(echoes)
+    bootstrap = inbound_only(tmp_path_factory.mktemp("unstarted"))
+    bootstrap.mount(app, runtime)
+    bootstrap._state = "started"  # as far as the routes can tell: so that nothing but the admission holds
+    return app, runtime
+
+
+BEGINNINGS = st.sampled_from([[], ["a2a", "v1"], ["a2a", "jsonrpc"], [".well-known"], ["acme", "a2a", "v1"]])
+PATHS_OF_ALL_KINDS = st.tuples(BEGINNINGS, st.lists(SEGMENTS, max_size=4)).map(lambda both: both[0] + both[1])
+
+
+@given(PATHS_OF_ALL_KINDS, st.sampled_from(METHODS), st.sampled_from(["", "/sub"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_path_at_all_comes_to_the_agent_unverified(
+    unstarted: tuple[Any, Scripts], segments: list[str], method: str, root: str
+) -> None:
+    app, runtime = unstarted
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": RPC, "more_body": False}
+
+    headers = [(b"content-type", b"application/json"), (b"a2a-version", b"1.0"), (b"host", b"h")]
+    scope = {"type": "http", "method": method, "path": root + "/" + "/".join(segments), "root_path": root,
+             "headers": headers, "query_string": b"", "scheme": "http", "server": ("h", 80),
+             "client": ("127.0.0.1", 1), "http_version": "1.1"}  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] in (401, 404) and not runtime.started
+    if sent[0]["status"] == 404:
+        assert not any(route.matches(scope)[0] is not Match.NONE for route in app.routes)
+
+
 def test_only_its_own_paths_are_taken_so_what_the_application_adds_later_is_reached(
     called: Called, runtime: Scripts
 ) -> None:
@@ -101,6 +150,7 @@ def test_only_its_own_paths_are_taken_so_what_the_application_adds_later_is_reac
     ):
         assert called.request("POST", path, JSON, RPC)[0] in (404, 405), path
     assert not runtime.started
+    assert called.request("GET", "/openapi.json")[0] in (200, 404)  # which FastAPI writes of all routes
 
 
 def test_a_route_of_the_application_wins_over_what_only_looks_like_one_of_a2a(tmp_path: Path) -> None:
@@ -185,6 +235,23 @@ def test_two_callers_never_share_a_session_and_one_caller_keeps_its_own(tmp_path
     assert ann == again == restarted != bob
     assert {request.user_id for request in runtime.started} == {ANN.owner, BOB.owner}
     assert all(b"shared" not in file.read_bytes() for file in tmp_path.glob("contexts*"))
+
+
+def test_a_verifier_that_cancels_itself_has_refused(tmp_path: Path) -> None:
+    class Canceling:
+        async def verify(self, request: Any) -> Any:
+            raise asyncio.CancelledError
+
+        verify_probe = verify
+
+    def made() -> Any:
+        return inbound_only(
+            tmp_path, gateway_identity_verifier=Canceling(), gateway_probe_verifier=Canceling()
+        )
+
+    with hosted(made, Scripts(echoes)) as called:
+        for path in (CARD, "/a2a/jsonrpc"):
+            assert called.request("GET", path)[::2] == (401, REFUSED)
 
 
 def test_a_refusal_tells_the_log_its_kind_and_no_secret(

@@ -32,7 +32,6 @@ from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 
 FLUSH_SECONDS = 5.0
-DEFAULT_DSN = "sqlite:///a2a_tasks.db"
 
 
 class AgentEngineA2ABootstrap:
@@ -103,9 +102,8 @@ class AgentEngineA2ABootstrap:
         settings: Settings | None = None,
     ) -> Self:
         """A runtime of what the platform's variables say, with stores of its own in `directory`: the
-        project's .agentengine, unless given; a relative file of KSADK_A2A_TASK_STORE_DSN is in it, too. It
-        closes what it has made in `stop`. Raises `StoreError`; `task_store_in_use` where another runtime has
-        the file of tasks."""
+        project's .agentengine, unless given. It closes what it has made in `stop`. Raises `StoreError`;
+        `task_store_in_use` where another runtime has the file of tasks."""
         settings = settings or Settings.from_env()
         project = project_dir(settings)
         place = directory or project / ".agentengine"
@@ -118,7 +116,8 @@ class AgentEngineA2ABootstrap:
             for closes in (outbox.aclose, plane.aclose, http.aclose):
                 owned.push_async_callback(closes)
         if inbound_enabled:
-            stores = open_stores(settings.a2a_task_store_dsn or DEFAULT_DSN, directory=place)
+            dsn = settings.a2a_task_store_dsn or f"sqlite:///{place.absolute() / 'a2a_tasks.db'}"
+            stores = open_stores(dsn, directory=project)
             owned.push_async_callback(stores.aclose)
             tasks = stores.tasks
         made = cls(

@@ -11,6 +11,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from a2a.server.context import ServerCallContext
+from starlette.datastructures import URLPath
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, NoMatchFound
@@ -56,7 +57,7 @@ class A2ARoute(BaseRoute):
             return Match.FULL, {}
         return (Match.PARTIAL if _looks_like_a2a(scope["path"]) else Match.NONE), {}
 
-    def url_path_for(self, name: str, /, **path_params: object) -> NoMatchFound:  # type: ignore[override]
+    def url_path_for(self, name: str, /, **path_params: object) -> URLPath:
         """The routes have no names."""
         raise NoMatchFound(name, dict(path_params))
 
