@@ -134,6 +134,11 @@ def test_a_file_of_roots_may_be_readable_by_everybody(tokens: WorkloadTokens) ->
     assert tokens.token("a2a-registry")
 
 
+def test_a_token_may_expire_later_than_a_float_can_say(tokens: WorkloadTokens) -> None:
+    writing("a." + part(b'{"aud":"a2a-registry","exp":1%s}' % (b"0" * 400)) + ".c")(tokens.directory / NAME)
+    assert tokens.token("a2a-registry")
+
+
 @pytest.mark.parametrize("audience", ["../a2a-registry", "other", ""])
 def test_no_other_audience_is_looked_for(tokens: WorkloadTokens, audience: str) -> None:
     with pytest.raises(WorkloadTokenError, match="no audience"):

@@ -96,7 +96,12 @@ def _check(file: Path, text: str, audience: str, now: float) -> None:
     if claims is None:
         raise _unusable(file, "is a JWT whose claims cannot be read")
     expires = claims.get("exp")
-    if isinstance(expires, bool) or not isinstance(expires, int | float) or not math.isfinite(expires):
+    # Not math.isfinite, for which an integer can be too large.
+    if (
+        isinstance(expires, bool)
+        or not isinstance(expires, int | float)
+        or not -math.inf < expires < math.inf
+    ):
         raise _unusable(file, "does not say when it expires")
     meant = claims.get("aud")
     if audience != meant and not (isinstance(meant, list) and audience in meant):
