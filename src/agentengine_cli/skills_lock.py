@@ -34,7 +34,8 @@ def lock(
     """Write name, version and digest of every skill into skills.lock, to be kept with the project's source.
 
     Each is fetched and verified. From then on a skill that is another, or that is not in the file, is not
-    loaded in the project, and the error tells the difference. Without a skills.lock all are.
+    loaded in the project, and the error tells the difference. Without a skills.lock all are; none is looked
+    for in the directories above.
 
     \b
     Examples:

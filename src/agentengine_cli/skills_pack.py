@@ -27,13 +27,15 @@ def pack(
     """Pack a skill into a zip, and print its SHA-256: the same files make the same bytes on every machine.
 
     Links and devices are refused, as is whatever would be refused when the archive is unpacked. Version
-    control, __pycache__ and what macOS leaves behind are left out.
+    control, __pycache__ and what macOS leaves behind are left out. Files that look like keys or passwords,
+    such as .env, are packed, and warned about.
 
     \b
     Examples:
       agentengine skills pack examples/skills/word-count
       agentengine skills pack skills/demo --out dist/demo-1.0.zip --json
     """
+    from ksadk.skills.key_files import key_files
     from ksadk.skills.loader import load_local_skill
     from ksadk.skills.models import ContentHash
     from ksadk.skills.packing import pack
@@ -50,13 +52,15 @@ def pack(
         )
     data = pack(directory)
     _write(path, data, force=force)
+    warnings = [f"SKILL.md:{finding}" for finding in skill.findings]
+    warnings += [f"{file} is in the archive, and may hold a key or a password" for file in key_files(data)]
     document = {
         "ok": True, "path": str(path), "name": skill.name, "version": skill.version,
         "content_hash": str(ContentHash.of(data)), "size": len(data),
-        "warnings": [f"SKILL.md:{finding}" for finding in skill.findings],
+        "warnings": warnings,
     }  # fmt: skip
-    for warning in skill.findings:
-        output.say(f"warning: SKILL.md:{output.visible(str(warning))}")
+    for warning in warnings:
+        output.say(f"warning: {output.visible(warning)}")
     output.show(document, lambda _: f"{output.visible(str(path))}  {document['content_hash']}\n")
 
 

@@ -85,6 +85,23 @@ def test_packing_tells_what_is_wrong_with_a_skill(command: Command, demo: Path) 
     assert done.stderr == f"warning: {warning}\n"
 
 
+def test_packing_warns_of_what_looks_like_a_key(command: Command, demo: Path) -> None:
+    (demo / "conf").mkdir()
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7f3k\n-----END RSA PRIVATE KEY-----\n"
+    for name, text in {
+        ".env": "A=1", "conf/prod.env": "A=1", "conf/ID_RSA": "", "conf/tls.key": "", "conf/both.pem": key,
+        ".env.example": "A=", "conf/chain.pem": "-----BEGIN CERTIFICATE-----\nMIIEowIBAAKCAQEA7f3k\n",
+        "conf/rules.txt": "-----BEGIN RSA PRIVATE KEY-----\n", "conf/environment.md": "",
+    }.items():  # fmt: skip
+        (demo / name).write_text(text)
+    done = command("skills", "pack", str(demo), "--json")
+    named = [".env", "conf/ID_RSA", "conf/both.pem", "conf/prod.env", "conf/tls.key"]
+    assert done.json["warnings"] == [
+        f"{file} is in the archive, and may hold a key or a password" for file in named
+    ]
+    assert done.stderr == "".join(f"warning: {warning}\n" for warning in done.json["warnings"])
+
+
 def test_what_is_no_skill_is_not_packed(command: Command, demo: Path) -> None:
     Path("empty").mkdir()
     assert command("skills", "pack", "empty").status == 2

@@ -318,6 +318,17 @@ def test_a_skill_that_cannot_be_served_is_told_once_and_hides_no_other(
         assert any(place in line for line in told), told
 
 
+def test_a_skill_with_what_looks_like_a_key_is_served_and_told_once(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (directory / "diagram/.env").write_text("TOKEN=1")
+    catalog = Catalog(directory)
+    catalog.spaces()
+    assert "diagram" in [served.skill.name for served in catalog.spaces().by_id["ss-1"]]
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told == f"{directory / 'diagram'} is served with .env, which may hold a key or a password"
+
+
 def test_of_two_skills_of_one_name_the_first_is_served(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from ksadk.errors import KsadkError
 from ksadk.skills.errors import SkillError
 from ksadk.skills.findings import SKILL_MD
+from ksadk.skills.key_files import key_files
 from ksadk.skills.limits import MAX_MEMBERS
 from ksadk.skills.loader import LocalSkill, load_local_skill
 from ksadk.skills.member_names import is_left_out
@@ -142,7 +143,10 @@ class Catalog:
             known = self._known.get((space_id, place))
             if known is not None and known[0] == stamp:
                 return known
-            return stamp, ServedSkill(space_id, load_local_skill(place), ContentHash.of(pack(place)))
+            data = pack(place)
+            for file in key_files(data):
+                self._tell(f"{place} is served with {file}, which may hold a key or a password")
+            return stamp, ServedSkill(space_id, load_local_skill(place), ContentHash.of(data))
         except SkillError as error:
             return stamp, error.message
         except OSError as error:
