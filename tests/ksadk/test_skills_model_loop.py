@@ -28,6 +28,7 @@ from ksadk.toolsets.skill_model import OFFERED, Following, _lets
 from ksadk.toolsets.skill_runtime import create_skill_runtime_backend, workflow_runtime
 
 pytest.importorskip("pydantic_ai", reason="the extra skills-model is not installed")
+pytest.importorskip("pydantic_ai.models.openai")  # now, so that no workflow's time goes for it
 
 Run = Callable[..., SkillRuntimeResult]
 
@@ -255,10 +256,10 @@ def test_a_model_that_never_ends_is_stopped_by_its_turns_or_its_tokens() -> None
 
 
 def test_a_model_that_is_slow_is_stopped_at_the_deadline() -> None:
-    with ChatServer([says("late")], delay=5) as server:
+    with ChatServer([says("late")], delay=60) as server:
         began = time.monotonic()
         followed = follow(server, seconds=0.5)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
     assert followed.error_type == "TimeoutExpired"
 
 

@@ -294,16 +294,19 @@ def test_a_prompt_that_no_script_can_be_given_is_refused(
 
 
 def test_output_and_steps_are_told_while_it_runs(sandboxes: Any, tmp_path: Path) -> None:
-    skill = loaded(write_skill(tmp_path / "skills", "demo", "echo one; sleep 0.4; echo two"))
-    seen: list[tuple[str, bytes, float]] = []
+    script = 'echo one; until [ -e "$KSADK_SKILL_OUTPUT_DIR/go" ]; do sleep 0.02; done; echo two'
+    skill = loaded(write_skill(tmp_path / "skills", "demo", script))
+    seen: list[tuple[str, bytes]] = []
     steps: list[str] = []
+
+    def observe(stream: str, data: bytes) -> None:
+        seen.append((stream, data))
+        [output] = (tmp_path / "runs").glob("*/*/*/output")
+        (output / "go").touch()
+
     backend = WorkflowRuntime(sandboxes, lambda *_: Chosen(), settings=Settings.from_env())
-    backend.run(Workflow(
-        "p", [skill], timeout=30, on_step=steps.append,
-        on_output=lambda stream, data: seen.append((stream, data, time.monotonic())),
-    ))  # fmt: skip
-    assert [(stream, data) for stream, data, _ in seen] == [("stdout", b"one\n"), ("stdout", b"two\n")]
-    assert seen[1][2] - seen[0][2] > 0.2
+    result = backend.run(Workflow("p", [skill], timeout=30, on_step=steps.append, on_output=observe))
+    assert (result.ok, seen) == (True, [("stdout", b"one\n"), ("stdout", b"two\n")])
     assert steps == [f"starting {sandboxes.name}", "running demo"]
 
 

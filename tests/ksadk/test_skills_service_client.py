@@ -274,7 +274,7 @@ def test_where_nothing_listens_that_is_said_after_three_tries() -> None:
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 SLOW: list[tuple[str, Answer, str]] = [
-    ("says nothing", lambda connection: time.sleep(2), "the service was silent for 0.3 s"),
+    ("says nothing", lambda connection: time.sleep(60), "the service was silent for 0.3 s"),
     ("byte by byte", lambda connection: slowly_after_head(connection), "the answer took more than 0.3 s"),
     *(
         (
@@ -321,7 +321,7 @@ def test_a_slow_answer_is_given_up_in_time(name: str, answer: Answer, said: str)
     assert raised.value.code == "skill_service_timeout"
     assert raised.value.message.startswith("ListSkillsBySpaceId: ")
     assert raised.value.message.endswith(said)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 30  # and not the 100 s that some of these go on
 
 
 GOTTEN: list[tuple[str, Answer, str]] = [

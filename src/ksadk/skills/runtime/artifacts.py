@@ -60,15 +60,15 @@ def collect(output: Path, told: Iterable[str] = (), places: Sequence[str] = ()) 
         else:
             total += state.st_size
             found.files.append(path)
-    found.files.sort()
+    taken = set(found.files)
     first = []
     for name in dict.fromkeys(told):
         named = _relative(name, places)
-        if named in found.files:
+        if named in taken:
             first.append(named)
         elif named is None or not any(item["path"] == named for item in found.left_out):
             found.leave_out(name, "was announced, and is no file of the output directory")
-    found.files = list(dict.fromkeys([*first, *found.files]))
+    found.files = list(dict.fromkeys([*first, *sorted(taken)]))
     return found
 
 
