@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,17 @@ def call(person: Person | None = None, mode: str = "strict", **arguments: Any) -
             **{"workflow_prompt": "count", "skill_names": "demo", **arguments}
         )
         return result
+
+
+def test_a_model_that_cannot_be_asked_is_told_before_a_person_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "no-real-key")
+    monkeypatch.setenv("OPENAI_MODEL_NAME", "model")
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    person = Person()
+    assert call(person, skill_names="advice")["error_type"] == "extra_not_installed"
+    assert person.seen == []
+    assert call(person)["ok"], "a script needs no model"
 
 
 def test_the_result_is_the_documented_one() -> None:

@@ -120,10 +120,12 @@ def test_each_call_is_asked_about_and_a_no_is_told_to_the_model(run: Run) -> Non
     assert [Path(file).name for file in result.output_files] == ["a"]
 
 
-def test_with_nobody_to_ask_nothing_runs(run: Run) -> None:
-    server = ChatServer([calls(("run_command", {"command": "touch output/b"})), says("I could not")])
+def test_with_nobody_to_ask_nothing_runs_and_that_is_told(run: Run) -> None:
+    server = ChatServer([calls(("run_command", {"command": "touch output/b"})), says("All done!")])
+    steps: list[str] = []
     with gateway_scope(ToolGateway(approval_mode="strict")):
-        result = run(server)
+        result = run(server, on_step=steps.append)
+    assert steps[1:] == ["run_command: touch output/b", "run_command failed: approval required"]
     assert server.results()[0]["approval_required"] is True
     assert result.output_files == ()
 
@@ -336,6 +338,17 @@ def test_a_service_that_is_not_there_is_said() -> None:
     with ChatServer([says("x")]) as server:
         pass
     assert follow(server).error_type == "model_failed"
+
+
+def test_the_librarys_advertisement_is_not_shown_where_people_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pydantic_ai
+
+    monkeypatch.setattr(pydantic_ai, "BANNER_ENABLED", True, raising=False)
+    with ChatServer([says("x")]) as server:
+        follow(server)
+    assert pydantic_ai.BANNER_ENABLED is False
 
 
 def test_without_the_library_the_result_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

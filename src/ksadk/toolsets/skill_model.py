@@ -124,13 +124,22 @@ def _model_tool(tool: Tool, allowed: Sequence[AllowedTools], work: Workflow, dea
         given = dict(arguments)
         if tool.name in _COMMANDS:
             if not all(_lets(each, tool.name, given) for each in allowed):
-                return _refused(allowed).to_result()
+                return _told(tool, work, _refused(allowed).to_result())
             left = max(1, math.ceil(deadline - time.monotonic()))
             asked = given.get("timeout")
             given["timeout"] = min(asked, left) if isinstance(asked, int) and asked > 0 else left
-        return call_for_model(tool, given)
+        return _told(tool, work, call_for_model(tool, given))
 
     return ModelTool(tool.name, tool.description, tool.parameters.json_schema, call)
+
+
+def _told(tool: Tool, work: Workflow, result: Any) -> Any:
+    """A result, once whoever looks on has been told that the call was not made, or failed."""
+    if isinstance(result, dict) and not result.get("ok", True):
+        why = result.get("error_message") or str(result.get("type", "")).replace("_", " ")
+        if why:
+            work.on_step(f"{tool.name} failed: {why}")
+    return result
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:

@@ -118,6 +118,8 @@ def _call(prompt: str, names: list[str] | str | None) -> str:
 
 def _ready(prompt: str, names: list[str] | str | None) -> Ready:
     """Everything that is needed, or an error that says what is missing."""
+    from ksadk.skills.runtime.model_loop import missing_library
+
     check_prompt(prompt)
     settings, choices = Settings.from_env(), skill_run_choices()
     runtime = workflow_runtime()
@@ -126,6 +128,8 @@ def _ready(prompt: str, names: list[str] | str | None) -> Ready:
     runtime.sandboxes.check()
     chosen = choose_skills(prompt, normalize_skill_names(names))
     missing = nothing_to_run(chosen.skills, follows=runtime.follows)
+    if missing is None and runtime.follows and not all(skill.entry_point for skill in chosen.skills):
+        missing = missing_library()
     if missing is not None:
         raise missing
     seconds = choices.timeout or settings.skill_runtime_timeout

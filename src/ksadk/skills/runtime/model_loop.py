@@ -6,6 +6,7 @@ The model's service is spoken to by pydantic-ai, which the extra `skills-model` 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from ksadk.masking import MASK
 from ksadk.settings import Settings
+from ksadk.skills.errors import SkillRuntimeError
 from ksadk.skills.runtime.base import TIMEOUT_ERROR
 from ksadk.skills.runtime.workflow import Followed
 
@@ -91,17 +93,23 @@ def follow_instructions(
 
     deadline: as `time.monotonic` counts. What fails is returned, without the key; Ctrl-C is raised.
     """
-    try:
-        import pydantic_ai  # noqa: F401  # whether the extra is installed
-    except ImportError:
-        words = "a model can follow a skill only with pydantic-ai, which is not installed"
-        return Followed("", "extra_not_installed", words, _EXTRA)
+    missing = missing_library()
+    if missing is not None:
+        return Followed("", missing.code, missing.message, missing.hint)
     message = _message(prompt, skills)
     followed = _in_a_loop(lambda: _follow(model, message, tools, deadline, limits or Limits()))
     said = followed.error_message
     if said is None:
         return followed
     return replace(followed, error_message=said.replace(model.api_key, MASK)[:MAX_MESSAGE])
+
+
+def missing_library() -> SkillRuntimeError | None:
+    """Why no model can be asked: the extra is not installed. None where it is."""
+    if importlib.util.find_spec("pydantic_ai") is not None:
+        return None
+    words = "a model can follow a skill only with pydantic-ai, which is not installed"
+    return SkillRuntimeError(words, code="extra_not_installed", hint=_EXTRA)
 
 
 def _message(prompt: str, skills: Sequence[Instructions]) -> str:
@@ -117,12 +125,14 @@ def _message(prompt: str, skills: Sequence[Instructions]) -> str:
 async def _follow(
     model: Model, message: str, tools: Sequence[ModelTool], deadline: float, limits: Limits
 ) -> Followed:
+    import pydantic_ai
     from openai import AsyncOpenAI
     from pydantic_ai import Agent, Tool, UsageLimits
     from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UsageLimitExceeded
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
+    pydantic_ai.BANNER_ENABLED = False  # an advertisement, at the terminal where people are asked
     offered = [
         Tool.from_schema(
             _called(tool, deadline), tool.name, tool.description, dict(tool.schema), sequential=True
