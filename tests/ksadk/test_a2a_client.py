@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksadk.a2a.client import Outgoing, RemoteAgent, Update, connect, follow, text_message, wait
-from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError, http_error
+from ksadk.a2a.client_errors import PROTOCOL_ERRORS, A2ARunError, AgentError, InvalidAnswer, http_error
 from ksadk.a2a.remote_card import RemoteCard, problems, refuse_in_the_clear
 from ksadk.a2a.sse import EventReader
 from ksadk.a2a.targets import read_target
@@ -230,18 +232,41 @@ ECHOES = {
     "an error": b'HTTP/1.1 200 OK\r\n\r\n{"jsonrpc":"2.0","error":{"code":-32603,"message":"no s3cret"}}',
     "a redirect": b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:9/\r\n\r\n",
     "too much": b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 2000,
+    "the reason": b"HTTP/1.1 403 Bearer s3cret\r\n\r\n",
+    "a redirect with it": b"HTTP/1.1 302 Go\r\nLocation: https://a.example/?key=s3cret\r\n\r\n",
+    "no status": b"Bearer s3cret\r\n\r\n",
+    "no header": b"HTTP/1.1 200 OK\r\nBearer s3cret\r\n\r\n",
+    "no chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ns3cret\r\n",
+    "no JSON": b"HTTP/1.1 200 OK\r\n\r\nBearer s3cret",
+    "no JSON-RPC": b'HTTP/1.1 200 OK\r\n\r\n{"key":"s3cret"}',
+    "an error in escapes": (
+        b'HTTP/1.1 200 OK\r\n\r\n{"jsonrpc":"2.0","error":{"code":-32603,"message":"\\u00733cret"}}'
+    ),
+    "a refusal in escapes": b'HTTP/1.1 400 No\r\n\r\n{"error":{"message":"s3\\u0063re\\u0074"}}',
+    "no event": b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: s3cret\n\n",
 }
 
 
+@pytest.mark.parametrize("use", [sent, followed], ids=["call", "stream"])
 @pytest.mark.parametrize("answer", ECHOES.values(), ids=ECHOES)
 def test_credentials_are_in_no_error_though_the_agent_repeats_them(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
+    answer: bytes, use: Callable[[RemoteAgent], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ksadk.a2a.wire.MAX_BODY_BYTES", 1000)
     extras = Extras({"Authorization": "Bearer s3cret"}, {"key": "s3cret"}, secrets=("s3cret",))
-    with replaying({"SendMessage": answer}) as server, pytest.raises(AgentError) as caught:
-        asked(server.url, sent, extras=lambda _: extras)
-    assert "s3cret" not in caught.value.message
+    given = {"SendMessage": answer, "SendStreamingMessage": answer}
+    with replaying(given) as server, pytest.raises(AgentError) as caught:
+        asked(server.url, use, extras=lambda _: extras)
+    chain = "".join(traceback.format_exception(caught.value, limit=0))  # without the lines of this file
+    assert "s3cret" not in f"{chain} {caught.value.to_result()}"
+
+
+def test_an_answer_that_is_compressed_twice_is_not_unpacked() -> None:
+    small = gzip.compress(gzip.compress(bytes(64 << 20)))
+    assert len(small) < 1000
+    twice = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + small
+    with replaying({"SendMessage": twice}) as server, pytest.raises(InvalidAnswer, match="compressed"):
+        asked(server.url, sent)
 
 
 def test_credentials_are_not_sent_in_the_clear_for_a_card_that_came_over_https() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import Callable
@@ -525,6 +526,16 @@ def test_proxies_of_the_environment_see_no_token(tokens: Path, monkeypatch: pyte
             monkeypatch.setenv(name, proxy.url)
         ask(tokens, ASKED["list_agents"][0], "list_agents")
         assert proxy.requests == []
+
+
+def test_a_compressed_answer_is_not_unpacked(tokens: Path) -> None:
+    small = gzip.compress(gzip.compress(bytes(64 << 20)))
+    twice = (
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: %d\r\n\r\n" % len(small) + small
+    )
+    error = refused(tokens, ASKED["list_agents"][0], twice)
+    assert error.error_code == INVALID
+    assert "compressed" in error.message
 
 
 def test_an_answer_that_does_not_end_is_not_kept(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:

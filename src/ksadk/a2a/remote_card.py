@@ -18,7 +18,7 @@ from ksadk.a2a.client_errors import AgentError, CardNotFound, CardUnusable, http
 from ksadk.a2a.json_text import MAX_BYTES
 from ksadk.a2a.targets import Target
 from ksadk.a2a.urls import split_http_url
-from ksadk.a2a.wire import Interface, network, parse_json, read_body, without
+from ksadk.a2a.wire import Interface, hidden, network, parse_json, read_body, without
 from ksadk.hosts import reach
 
 BINDINGS = ("JSONRPC", "HTTP+JSON")
@@ -60,10 +60,10 @@ async def fetch_card(client: httpx.AsyncClient, target: Target, bearer: str = ""
             hint="Pass the agent's base URL, or the whole URL of its card.",
         )
     if not response.is_success:
+        secrets = [bearer] if bearer else []
         raise http_error(
-            response.status_code, response.reason_phrase,
-            without(filter(None, [bearer]), body).decode("utf-8", "replace"), target.place,
-            with_credentials=bool(bearer),
+            response.status_code, hidden(secrets, response.reason_phrase),
+            without(secrets, body).decode("utf-8", "replace"), target.place, with_credentials=bool(bearer),
         )  # fmt: skip
     return _card(body, str(response.url))
 

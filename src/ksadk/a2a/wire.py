@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 from uuid import uuid4
@@ -33,6 +35,8 @@ from ksadk.a2a.sse import EventReader
 from ksadk.errors import KsadkError
 
 VERSION_HEADER = "A2A-Version"
+ENCODINGS = "gzip, deflate"
+"""How an answer may be compressed, once."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _BODY_OF_REFUSAL = 64 * 1024
 
@@ -85,7 +89,7 @@ class Wire:
 
     async def call(self, operation: Operation, request: Mapping[str, Any]) -> Any:
         """The result of an operation; an error of the agent's is raised."""
-        with network(self._interface.url):
+        with self._network():
             response = await self._client.send(self._request(operation, request), stream=True)
             try:
                 await self._refuse_failures(response)
@@ -97,19 +101,22 @@ class Wire:
         """The results of an operation that streams, each as it comes; `StreamBroken` where it breaks off."""
         sent = self._request(operation, request)
         sent.headers["Accept"] = "text/event-stream, application/json"
-        with network(self._interface.url):
+        with self._network():
             response = await self._client.send(sent, stream=True)
         try:
-            with network(self._interface.url):
+            with self._network():
                 await self._refuse_failures(response)
             if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-                with network(self._interface.url):
+                with self._network():
                     yield self._result(await read_body(response, MAX_BODY_BYTES))
                 return
-            async for event in _events(response):
+            async for event in _events(response, self._extras.secrets):
                 yield self._result(event)
         finally:
             await response.aclose()
+
+    def _network(self) -> AbstractContextManager[None]:
+        return network(self._interface.url, self._extras.secrets)
 
     def _request(self, operation: Operation, request: Mapping[str, Any]) -> httpx.Request:
         url, query = self._interface.url, dict(self._extras.query)
@@ -131,7 +138,11 @@ class Wire:
                 verb,
                 httpx.URL(url).copy_merge_params(query),
                 json=body,
-                headers={VERSION_HEADER: PROTOCOL_VERSION, **self._extras.headers},
+                headers={
+                    "Accept-Encoding": ENCODINGS,
+                    VERSION_HEADER: PROTOCOL_VERSION,
+                    **self._extras.headers,
+                },
             )
         except UnicodeEncodeError as error:  # stray bytes of a command line, or half of a surrogate pair
             raise AgentError("what is to be sent is not UTF-8", code="A2ACLI_ERR_USAGE") from error
@@ -141,19 +152,21 @@ class Wire:
     async def _refuse_failures(self, response: httpx.Response) -> None:
         if response.is_success:
             return
-        body = without(self._extras.secrets, await read_body(response, _BODY_OF_REFUSAL, cut=True))
+        secrets = self._extras.secrets
+        body = without(secrets, await read_body(response, _BODY_OF_REFUSAL, cut=True))
         if response.has_redirect_location:
+            elsewhere = hidden(secrets, response.headers["location"])
             raise AgentError(
-                f"{_address(response)} sends to {response.headers['location']} instead of answering",
+                f"{_address(response)} sends to {elsewhere} instead of answering",
                 hint="The card's interface must be the address that answers.",
                 a2a_code=response.status_code,
             )
         refused = http_error(
             response.status_code,
-            response.reason_phrase,
+            hidden(secrets, response.reason_phrase),
             body.decode("utf-8", "replace"),
             _address(response),
-            with_credentials=bool(self._extras.secrets),
+            with_credentials=bool(secrets),
         )
         if refused.kind == "authentication":
             raise refused
@@ -176,9 +189,16 @@ class Wire:
         return InvalidAnswer(f"the agent answered an error that is not A2A's: {_start(json.dumps(error))}")
 
     def _result(self, body: bytes) -> Any:
+        try:
+            return self._understood(body)
+        except AgentError:
+            if not self._extras.secrets:
+                raise
+        # The error quotes the answer, which may repeat a credential.
+        return self._understood(without(self._extras.secrets, body))
+
+    def _understood(self, body: bytes) -> Any:
         said = parse_json(body)
-        if isinstance(said, dict) and said.get("error"):
-            said = parse_json(without(self._extras.secrets, body))
         error = self._error(said)
         if error is not None:
             raise error
@@ -207,17 +227,38 @@ def _no_number(text: str) -> NoReturn:
 
 
 def without(secrets: Iterable[str], body: bytes) -> bytes:
-    """A body in which no credential can be read that was sent, and that the other side repeats."""
+    """A body in which no credential can be read that was sent, and that the other side repeats, as it is or
+    with the escapes of JSON."""
     for secret in secrets:
         body = body.replace(secret.encode(), b"***")
+        if b"\\" in body:
+            body = _spelled(secret).sub(b"***", body)
     return body
+
+
+def hidden(secrets: Iterable[str], text: str) -> str:
+    """A text of the other side in which no credential can be read."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+@lru_cache(maxsize=64)
+def _spelled(secret: str) -> re.Pattern[bytes]:
+    """What finds a text in JSON, whichever of its characters are escaped."""
+    ways = []
+    for char in secret:
+        units = char.encode("utf-16-be").hex()
+        escape = "".join(rf"\\u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+        ways.append(rb"(?:\\?" + re.escape(char.encode()) + b"|" + escape.encode() + b")")
+    return re.compile(b"".join(ways))
 
 
 async def read_body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
     """The body of a response up to a limit, over which it is refused or, if `cut`, cut."""
     parts: list[bytes] = []
     size = 0
-    async for part in response.aiter_bytes():
+    async for part in decoded(response):
         parts.append(part)
         size += len(part)
         if size > limit:
@@ -225,6 +266,16 @@ async def read_body(response: httpx.Response, limit: int, *, cut: bool = False) 
                 break
             raise InvalidAnswer(f"{_address(response)} answered more than {limit:,} bytes")
     return b"".join(parts)[:limit]
+
+
+async def decoded(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it comes. One that is compressed twice, or in a way that was not asked for, is refused: few
+    bytes of it can be gigabytes, before anybody counts them."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity", *ENCODINGS.split(", ")):
+        raise InvalidAnswer(f"{_address(response)} answers compressed in a way that it was not asked for")
+    async for part in response.aiter_bytes():
+        yield part
 
 
 def http_client(timeout: float | None) -> httpx.AsyncClient:
@@ -236,21 +287,23 @@ def http_client(timeout: float | None) -> httpx.AsyncClient:
     )
 
 
-async def _events(response: httpx.Response) -> AsyncGenerator[bytes]:
+async def _events(response: httpx.Response, secrets: Iterable[str]) -> AsyncGenerator[bytes]:
     reader = EventReader()
     try:
-        async for data in response.aiter_bytes():
+        async for data in decoded(response):
             for event in reader.feed(data):
                 yield event
     except httpx.TimeoutException as error:
         raise StreamBroken("the agent's stream fell silent") from error
     except httpx.HTTPError as error:
-        raise StreamBroken("the connection was lost in the middle of the agent's stream") from error
+        raise StreamBroken("the connection was lost in the middle of the agent's stream") from _cause(
+            error, secrets
+        )
 
 
 @contextmanager
-def network(url: str) -> Iterator[None]:
-    """Turn what httpx raises into an error that says which address it is about."""
+def network(url: str, secrets: Iterable[str] = ()) -> Iterator[None]:
+    """Turn what httpx raises into an error that says which address it is about, without the secrets."""
     try:
         yield
     except KsadkError:  # some are httpx's errors too
@@ -266,7 +319,13 @@ def network(url: str) -> Iterator[None]:
             f"{url} cannot be reached: {error}", hint="Is the agent running, and is the address right?"
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise AgentUnreachable(f"the call of {url} broke off: {error or type(error).__name__}") from error
+        said = hidden(secrets, str(error)) or type(error).__name__
+        raise AgentUnreachable(f"the call of {url} broke off: {said}") from _cause(error, secrets)
+
+
+def _cause(error: Exception, secrets: Iterable[str]) -> Exception | None:
+    """The error, unless it quotes a secret: a traceback shows causes as they are."""
+    return error if hidden(secrets, str(error)) == str(error) else None
 
 
 def _as_query(request: Mapping[str, Any], operation: Operation) -> dict[str, str]:

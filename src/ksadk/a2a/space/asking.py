@@ -51,6 +51,8 @@ async def ask(
         async with asyncio.timeout(timeout):
             response = await http.send(request, auth=auth, stream=True, follow_redirects=False)
             try:
+                if response.headers.get("content-encoding", "identity").lower() != "identity":
+                    raise answers.invalid(action, "compressed, which was not asked for")
                 return Answer(response.status_code, await read_body(response, MAX_ANSWER))
             finally:
                 await response.aclose()
