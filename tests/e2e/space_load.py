@@ -1,9 +1,9 @@
 """A client that calls an agent of a Space again and again, and goes on where one before it was killed.
 
-`python space_load.py LOG COUNT` sends COUNT messages, some at a time, each under a token of its own, and
-again where nobody was there to take it. A line of LOG says of one what came of it:
+`python space_load.py LOG COUNT START` sends COUNT messages, some at a time, each under a token of its own,
+and again where nobody was there to take it. A line of LOG says of one what came of it:
 `NUMBER done TASK STATUS EVENTS`, or `NUMBER failed CODE`. At the end it waits until the center has been told
-of everything.
+of everything. START counts the processes: to each the turns that the one before it held are long over.
 """
 
 from __future__ import annotations
@@ -11,20 +11,28 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 
 from ksadk.a2a import A2ASpaceClient
+from ksadk.a2a.space.control_plane import A2AControlPlaneClient
+from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
 from ksadk.errors import KsadkError
+from ksadk.settings import Settings
 
+OUTBOX = Path("outbox.sqlite3")
 AT_ONCE = 4
 AWAY = ("A2A_CONTROL_PLANE_UNAVAILABLE", "A2ACLI_ERR_UNREACHABLE")
 
 
-async def main(log: Path, count: int) -> None:
+async def main(log: Path, count: int, start: int) -> None:
     written = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     over = {int(line.split()[0]) for line in log.read_text().splitlines()}
     waiting = [number for number in range(count) if number not in over]
-    async with A2ASpaceClient.from_env() as client:
+    settings = Settings.from_env()
+    backend = A2AControlPlaneClient.from_settings(settings)
+    outbox = SQLiteA2AEventOutbox(OUTBOX, clock=lambda: time.time() + start * 60)
+    async with A2ASpaceClient(settings.a2a_space_ids[0], backend, event_outbox=outbox) as client:
 
         async def send() -> None:
             while waiting:
@@ -50,4 +58,4 @@ async def main(log: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -53,5 +54,5 @@ def running() -> Iterator[str]:
                     break
             yield f"postgresql+asyncpg://tester@127.0.0.1:{port}/postgres"
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGINT)  # whoever is connected is cut off
             server.communicate(timeout=20)

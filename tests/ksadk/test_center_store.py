@@ -18,7 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ksadk.a2a.center.credentials import Credentials
-from ksadk.a2a.center.database import Database, open_database
+from ksadk.a2a.center.database import CenterStoreError, Database, open_database
 from ksadk.a2a.center.event_log import MAX_EVENTS, EventLog, Patience
 from ksadk.a2a.center.ledger import Call, Ledger, TaskCall
 from ksadk.a2a.center.permits import LIFETIME_MS, Permits
@@ -31,6 +31,7 @@ from ksadk.errors import KsadkError
 
 T = TypeVar("T")
 
+TABLES = ("agents", "versions", "tasks", "operations", "permits", "repeats", "events")
 SHA = "a" * 64
 BASE = "http://127.0.0.1:8090"
 CARD = card_of("research-agent", "http://127.0.0.1:9")
@@ -96,7 +97,7 @@ def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def _empty(dsn: str, directory: Path) -> None:
     database = open_database(dsn, directory=directory)
     async with database.transaction() as transaction:
-        for table in ("agents", "versions", "tasks", "operations", "permits", "repeats", "events"):
+        for table in TABLES:
             await transaction.run(f"DELETE FROM a2a_center_{table}")
     await database.aclose()
 
@@ -369,6 +370,46 @@ def test_events_are_kept_in_order_and_each_once_by_its_id(do: Any) -> None:
         assert [payload for _, payload in await desk.told()] == [f'{{"n":{n}}}' for n in (1, 2, 3, 4)]
 
     do(work)
+
+
+@pytest.mark.parametrize("dsn", ["sqlite", "postgresql"], indirect=True)
+def test_centers_that_share_a_database_keep_each_event_once(dsn: str, tmp_path: Path, clock: Clock) -> None:
+    async def work() -> None:
+        desks = [Desk(dsn, tmp_path, clock) for _ in range(4)]
+        task = (await desks[0].called()).task_id
+        batches = [desk.events.append(ANN, task, [event(n) for n in range(5)]) for desk in desks]
+        assert sorted(await asyncio.gather(*batches)) == [0, 0, 0, 5]
+        assert len(await desks[0].told()) == 5
+        agent = (await desks[0].looked(task)).target.agent_id
+        calls = [desk.ledger.prepare_call(ANN, Call(SPACE, agent, "m", SHA, "t2")) for desk in desks]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        prepared = [answer for answer in answers if isinstance(answer, PreparedOperation)]
+        assert {type(answer) for answer in answers} <= {PreparedOperation, CenterStoreError}
+        assert len(prepared) > 0 and all(answer == prepared[0] for answer in prepared)
+        for desk in desks:
+            assert await desk.ledger.prepare_call(ANN, Call(SPACE, agent, "m", SHA, "t2")) == prepared[0]
+            await desk.database.aclose()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("dsn", ["sqlite", "postgresql"], indirect=True)
+def test_centers_that_begin_at_one_time_on_an_empty_database_all_begin(
+    dsn: str, tmp_path: Path, clock: Clock
+) -> None:
+    async def work() -> None:
+        desk = Desk(dsn, tmp_path, clock)
+        async with desk.database.transaction() as transaction:
+            for table in TABLES:
+                await transaction.run(f"DROP TABLE a2a_center_{table}")
+        await desk.database.aclose()
+        desks = [Desk(dsn, tmp_path, clock) for _ in range(4)]
+        await asyncio.gather(*(desk.registry.spaces() for desk in desks))
+        for desk in desks:
+            await desk.called()
+            await desk.database.aclose()
+
+    asyncio.run(work())
 
 
 WORKING = {"state": "TASK_STATE_WORKING"}
