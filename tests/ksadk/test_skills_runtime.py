@@ -224,8 +224,6 @@ def test_there_are_limits_of_number_and_size(run: Run, monkeypatch: pytest.Monke
 def test_input_files_are_where_scripts_run(run: Run, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("hello\n")
     assert run("cat input/text.txt", input_files=[tmp_path / "text.txt"]).stdout == "hello\n"
-    with pytest.raises(SkillRuntimeError, match="cannot be read"):
-        run("true", input_files=[tmp_path / "missing"])
 
 
 def test_skills_are_run_one_after_the_other_up_to_the_first_that_fails(
@@ -278,6 +276,16 @@ def test_a_skill_without_a_script_says_what_to_do(sandboxes: Any, tmp_path: Path
     result = runtime(sandboxes, skill).run_workflow("p", skill_space_ids=[], session_id="s", timeout=30)
     assert (result.ok, result.status, result.error_type) == (False, "skipped", "skill_has_no_entry_point")
     assert result.hint is not None and "load_skill" in result.hint and "OPENAI_MODEL_NAME" in result.hint
+
+
+@pytest.mark.parametrize("name", ["missing", "a-directory", "a-fifo"])
+def test_an_input_that_is_no_file_is_refused_and_not_waited_for(name: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a-directory").mkdir()
+    os.mkfifo(tmp_path / "a-fifo")
+    with pytest.raises(SkillRuntimeError) as raised:
+        run("true", input_files=[tmp_path / name])
+    assert raised.value.code == "skill_input_unusable"
+    assert name in raised.value.message
 
 
 @pytest.mark.parametrize(
@@ -369,10 +377,13 @@ def test_a_directory_that_anybody_could_have_put_there_is_refused(
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "ksadk-skill-workflow").symlink_to(tmp_path / "elsewhere")
     base = tmp_path / "ksadk-skill-workflow"
-    for prepare in (lambda: None, lambda: (base.unlink(), base.mkdir(), base.chmod(0o777))):
+    for prepare, why in (
+        (lambda: None, "is no directory, or a link"),
+        (lambda: (base.unlink(), base.mkdir(), base.chmod(0o777)), "can be written to by others"),
+    ):
         prepare()
         with (
-            pytest.raises(SkillRuntimeError, match="this user alone") as raised,
+            pytest.raises(SkillRuntimeError, match=why) as raised,
             run_directories.run_directory(Settings(), account="", session="s"),
         ):
             pass

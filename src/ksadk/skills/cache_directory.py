@@ -8,13 +8,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ksadk.skills.errors import SkillPackageError
+from ksadk.skills.own_directory import hold_own
 from ksadk.skills.trees import DIRECTORY, remove
 
 LOCK_SECONDS = 60.0
@@ -82,7 +83,7 @@ class CacheDirectory:
     @contextmanager
     def _held(self) -> Iterator[int]:
         try:
-            descriptor = hold_own(self.path)
+            descriptor = hold_cache(self.path)
             try:
                 yield descriptor
             finally:
@@ -117,26 +118,10 @@ class CacheDirectory:
             os.close(descriptor)
 
 
-def hold_own(path: Path) -> int:
-    """A descriptor of a directory that is this user's own, made if it is not there. Raises `OSError`, and
+def hold_cache(path: Path) -> int:
+    """A descriptor of a directory that things are kept in, as `hold_own` gives it. Raises `OSError`, and
     `SkillPackageError` (`skill_cache_unsafe`) where somebody else could change what is in it."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, DIRECTORY)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.ELOOP):
-            raise _unsafe(path, "is no directory, or a link") from error
-        raise
-    state = os.fstat(descriptor)
-    why = ""
-    if state.st_uid != os.geteuid():
-        why = "belongs to another user"
-    elif state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        why = "can be written to by others"
-    if why:
-        os.close(descriptor)
-        raise _unsafe(path, why)
-    return descriptor
+    return hold_own(path, partial(_unsafe, path))
 
 
 def _unsafe(path: Path, why: str) -> SkillPackageError:

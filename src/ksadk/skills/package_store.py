@@ -18,7 +18,7 @@ from ksadk.runtime_context import get_current_account_id
 from ksadk.settings import Settings
 from ksadk.skills import trees
 from ksadk.skills.archives import Archive
-from ksadk.skills.cache_directory import CacheDirectory, hold_own
+from ksadk.skills.cache_directory import CacheDirectory, hold_cache
 from ksadk.skills.digests import Listing, contents, tree_digest
 from ksadk.skills.errors import SkillError, SkillPackageError
 from ksadk.skills.limits import MAX_ARCHIVE_BYTES, too_large
@@ -71,7 +71,7 @@ def cache_dir(settings: Settings) -> Path:
         places += [base / "accounts", base / "accounts" / name]
     for place in places:
         try:
-            os.close(hold_own(place))
+            os.close(hold_cache(place))
         except OSError as error:
             raise SkillPackageError(f"the skill cache {place}: {error.strerror}", code="io_error") from error
     return places[-1]

@@ -20,6 +20,7 @@ from pathlib import Path
 from ksadk.settings import Settings
 from ksadk.skills.errors import SkillRuntimeError
 from ksadk.skills.limits import MIB
+from ksadk.skills.own_directory import hold_own
 from ksadk.skills.runtime.artifacts import Artifacts, entries
 from ksadk.skills.trees import remove
 
@@ -88,7 +89,8 @@ def _file_name(name: str) -> str:
 def read_input(file: Path) -> bytes:
     """The bytes of an input file. Raises `SkillRuntimeError`."""
     try:
-        with file.open("rb") as opened:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no FIFO is waited for
+        with open(descriptor, "rb") as opened:  # noqa: PTH123  # a descriptor
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise _bad_input(f"{file} is no regular file")
             data = opened.read(MAX_INPUT_BYTES + 1)
@@ -154,12 +156,9 @@ def _of_session(settings: Settings, account: str, session: str) -> Path:
 def _make_own(directory: Path) -> None:
     """Make a directory, or raise where it is there and somebody else could put something into it."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.lstat()
+        os.close(hold_own(directory, lambda why: _unusable(f"{directory} {why}")))
     except OSError as error:
         raise _unusable(f"{directory} cannot be made: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise _unusable(f"{directory} is no directory that this user alone can write to")
 
 
 def _unusable(message: str) -> SkillRuntimeError:
