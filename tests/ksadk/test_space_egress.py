@@ -326,6 +326,14 @@ def test_no_log_line_and_no_error_shows_the_credential(said: bytes, caplog: pyte
     assert KEY not in "".join(shown)
 
 
+def test_the_words_of_a_status_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with vendor(RESULT.replace(b"200 OK", f"200 {KEY}".encode())) as agent:
+        asyncio.run(call(egress(at(agent), Credential({"X-Key": KEY})), message))
+    assert "200" in caplog.text
+    assert KEY not in caplog.text
+
+
 def test_what_an_agent_repeats_of_the_credential_is_masked() -> None:
     said = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no such key: %s"}}' % KEY.encode()
     with vendor(answer(said)) as agent:

@@ -72,7 +72,8 @@ def bounded(
         response.status_code,
         headers=response.headers,
         stream=_BoundedBody(response.stream, limits, deadline, _inspector(request, response, limits)),
-        extensions=response.extensions,
+        # The status's own words are left out: they are a stranger's, and httpx logs them.
+        extensions={key: value for key, value in response.extensions.items() if key != "reason_phrase"},
     )
 
 
