@@ -16,7 +16,7 @@ from ksadk.skills.errors import SkillError, SkillServiceError
 from ksadk.skills.findings import SKILL_MD
 from ksadk.skills.index_cache import index_dir
 from ksadk.skills.models import LOCAL_SPACE, SkillRef
-from ksadk.skills.service_address import service_configured
+from ksadk.skills.service_address import configured_spaces, service_configured
 
 if TYPE_CHECKING:
     import httpx
@@ -184,8 +184,7 @@ def check_space_id(space_id: str) -> None:
 
 def spaces_configured(settings: Settings, space_id: str | None = None) -> bool:
     """Whether there is a service, and a space to ask it for."""
-    spaces = settings.skill_space_ids or settings.public_skill_space_ids or space_id
-    return bool(spaces) and service_configured(settings)
+    return bool(space_id or configured_spaces(settings)) and service_configured(settings)
 
 
 def local_skills(settings: Settings, *, project_trusted: bool, keep: bool = True) -> Catalogue:

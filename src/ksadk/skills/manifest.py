@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ksadk.skills.errors import SkillError, SkillServiceError
 from ksadk.skills.models import SkillListResponse, SkillRef
+from ksadk.skills.service_address import configured_spaces
 
 if TYPE_CHECKING:
     from ksadk.settings import Settings
@@ -53,7 +54,7 @@ def load_manifest(
     space_id: only this space, which may be another than the configured ones.
     """
     own = settings.skill_space_ids
-    spaces = [space_id] if space_id else list(dict.fromkeys([*own, *settings.public_skill_space_ids]))
+    spaces = [space_id] if space_id else configured_spaces(settings)
     allowed = {name.lower() for name in settings.public_skill_allowlist}
     found: dict[str, SkillRef] = {}
     warnings: list[str] = []

@@ -134,9 +134,14 @@ class ServiceAddress:
         return (secret for secret in (self.token, self.secret_key, self.access_key) if secret)
 
 
+def configured_spaces(settings: Settings) -> list[str]:
+    """The ids of the user's spaces, then of the public ones, each once."""
+    return list(dict.fromkeys([*settings.skill_space_ids, *settings.public_skill_space_ids]))
+
+
 def service_configured(settings: Settings) -> bool:
     """Whether the variables name a Skill Service, or spaces of the public one."""
-    return bool(settings.skill_service_url or settings.skill_space_ids or settings.public_skill_space_ids)
+    return bool(settings.skill_service_url or configured_spaces(settings))
 
 
 def clean_base(url: str) -> str:

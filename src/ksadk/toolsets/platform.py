@@ -9,7 +9,6 @@ from ksadk.sessions import project_dir, resolve_local_session_dir
 from ksadk.settings import Settings
 from ksadk.tools.registry import builtin
 from ksadk.toolsets import sandbox, selection, skill_runtime
-from ksadk.toolsets.skill_finding import skill_space_ids
 from ksadk.toolsets.skill_trust import project_trusted
 
 
@@ -30,6 +29,7 @@ def component_status() -> dict[str, Any]:
     from ksadk.masking import without_user_info
     from ksadk.skills.local import sources
     from ksadk.skills.runtime.modes import skills_mode
+    from ksadk.skills.service_address import configured_spaces
 
     settings = Settings.from_env()
     project = project_dir(settings)
@@ -37,7 +37,7 @@ def component_status() -> dict[str, Any]:
     sandbox_backend = sandbox.backend(settings)
     runs_commands = sandbox.enabled(settings)
     isolated = sandbox.isolated(settings)
-    spaces = skill_space_ids(settings)
+    spaces = configured_spaces(settings)
     return {
         "ok": True,
         "summary": {

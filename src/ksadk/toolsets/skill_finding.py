@@ -19,11 +19,6 @@ _MAX_WARNINGS = 50
 _SCRIPT_FILES_SHOWN = 20
 
 
-def skill_space_ids(settings: Settings) -> list[str]:
-    """The user's skill spaces, then the public ones, each once."""
-    return list(dict.fromkeys([*settings.skill_space_ids, *settings.public_skill_space_ids]))
-
-
 def load_one(skill_name: str, space_id: str | None) -> tuple[LocalSkill, list[str]]:
     """The skill of that name, as a verified copy, and what is to be said of it."""
     if not skill_name.strip():
@@ -101,7 +96,9 @@ def find(space_id: str | None, **empty: Any) -> Catalogue:
 
 def asked_spaces(space_id: str | None) -> list[str]:
     """The ids of the spaces that a call is about."""
-    return [space_id] if space_id else skill_space_ids(Settings.from_env())
+    from ksadk.skills.service_address import configured_spaces
+
+    return [space_id] if space_id else configured_spaces(Settings.from_env())
 
 
 def listed(entry: Entry) -> dict[str, Any]:
