@@ -22,7 +22,7 @@ _agentengine_table() {
         ;;
     'a2a card')
         options='--url --name --description --skill --agent-version --provider --documentation-url --icon-url --input-mode --output-mode --no-streaming --sign --key-id --check --json --output -o --help'
-        values='--url=none --name=none --description=none --skill=none --agent-version=none --provider=none --documentation-url=none --icon-url=none --input-mode=none --output-mode=none --sign=none --key-id=requests --check=file --output=words:text,json -o=words:text,json'
+        values='--url=none --name=none --description=none --skill=none --agent-version=none --provider=none --documentation-url=none --icon-url=none --input-mode=none --output-mode=none --sign=none --key-id=none --check=file --output=words:text,json -o=words:text,json'
         arguments='directory'
         ;;
     'a2a serve')
@@ -42,7 +42,7 @@ _agentengine_table() {
         ;;
     'a2a call')
         options='--agent-card -a --space-id --text --file --data --media-type --task-id --context-id --metadata --stream --wait --async --timeout --poll-interval --transport --bearer --api-key --svc-param --interactive --exit-status --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=spaces --text=none --file=none --data=none --media-type=none --task-id=requests --context-id=requests --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --text=none --file=none --data=none --media-type=none --task-id=none --context-id=none --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none...'
         ;;
     'a2a status')
@@ -57,7 +57,7 @@ _agentengine_table() {
         ;;
     'a2a tasks')
         options='--agent-card -a --state --context-id --page-size --page-token --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --state=none --context-id=requests --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --state=none --context-id=none --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         ;;
     'a2a center')
         options='--host --port --url --data-dir --db --token-dir --bearer-file --allowed-host --task-timeout --log-format --json --output -o --help'
@@ -80,7 +80,7 @@ _agentengine_table() {
         ;;
     'tools call')
         options='--args --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--args=text --approval=approved --wait-approval=none --session=tools --root=directory --output=words:text,json -o=words:text,json'
+        values='--args=text --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='tools arguments...'
         ;;
     'tools search')
@@ -164,21 +164,21 @@ _agentengine_table() {
         ;;
     'skills list')
         options='--space --source --project --session --root --audit-args --log-all --json --output -o --help'
-        values='--space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--space=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         ;;
     'skills search')
         options='--limit --space --project --session --root --audit-args --log-all --json --output -o --help'
-        values='--limit=none --space=requests --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--limit=none --space=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='none'
         ;;
     'skills load')
         options='--space --project --session --root --audit-args --log-all --json --output -o --help'
-        values='--space=requests --approval=approved --wait-approval=none --session=skills --root=directory --output=words:text,json -o=words:text,json'
+        values='--space=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='skills'
         ;;
     'skills execute')
         options='--prompt --input --out --force --timeout --project --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=skills --root=directory --output=words:text,json -o=words:text,json'
+        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='skills...'
         ;;
     'skills lint')
@@ -199,11 +199,11 @@ _agentengine_table() {
     'skills lock')
         options='--check --project --json --output -o --help'
         values='--output=words:text,json -o=words:text,json'
-        arguments='none...'
+        arguments='skills...'
         ;;
     'skills serve')
         options='--host --port --space --url --token-file --json --output -o --help'
-        values='--host=none --port=none --space=requests --url=none --token-file=none --output=words:text,json -o=words:text,json'
+        values='--host=none --port=none --space=none --url=none --token-file=none --output=words:text,json -o=words:text,json'
         arguments='directory'
         ;;
     'approvals')

@@ -36,7 +36,6 @@ KINDS = {
     # Arguments by the name that the help gives them, or that with the command
     "DIR": "directory",
     "GROUP|PROFILE|TOOL": "toolsets",
-    "ID": "requests",
     "KEY=CONDITION": "arguments",
     "KEY=VALUE": "arguments",
     "PATH": "workspace",
@@ -45,9 +44,13 @@ KINDS = {
     "TOOL": "tools",
     "VERDICT": "words:" + ",".join(VERDICTS),
     "a2a card PATH": "directory",
+    "approvals approve ID": "requests",
+    "approvals deny ID": "requests",
+    "approvals show ID": "requests",
     "sandbox run --language": "words:python,javascript,bash",
     "skills execute NAME": "skills",
     "skills load NAME": "skills",
+    "skills lock NAME": "skills",
     "tools call NAME": "tools",
     "tools describe NAME": "tools",
 }
@@ -82,10 +85,12 @@ end
 """
 
 
-def kind_of(command: Command, *names: str) -> str:
-    """What is offered for an option or argument of a command; `none` where the value is free."""
-    known = (KINDS.get(key) for name in names for key in (f"{command.path} {name}", name))
-    return next(filter(None, known), "none")
+def kind_of(command: Command, name: str, value: str = "") -> str:
+    """What is offered for an option or argument of a command; `none` where the value is free.
+
+    value: an option's name for its value, which says less than the option's own and is no argument's.
+    """
+    return KINDS.get(f"{command.path} {name}") or KINDS.get(name) or KINDS.get(value) or "none"
 
 
 def shown(options: tuple[Option, ...]) -> Iterator[Option]:

@@ -39,6 +39,7 @@ CASES = {
     "agentengine tools call rea": "agentengine tools call read_workspace_file ",
     "agentengine tools call nothing_like_it": "agentengine tools call nothing_like_it",
     "agentengine tools call --ye": "agentengine tools call --yes ",
+    "agentengine tools call --session rea": "agentengine tools call --session rea",
     "agentengine tools call --session own rea": "agentengine tools call --session own read_workspace_file ",
     "agentengine tools call read_workspace_file pa": "agentengine tools call read_workspace_file path=",
     "agentengine tools call read_workspace_file --root . path=REA":
@@ -98,6 +99,16 @@ def test_tab_completes_the_id_of_a_request_that_waits(shell: pexpect.spawn[str],
     request = json.loads(call.stdout)["approval_request"]["id"]
     press(shell, "agentengine approvals approve appr", f"agentengine approvals approve {request} ")
     press(shell, "agentengine tools call --approval app", f"agentengine tools call --approval {request} ")
+    press(shell, "agentengine skills list --space app", "agentengine skills list --space app")
+
+
+def test_tab_completes_the_names_of_skills(shell: pexpect.spawn[str], agentengine: Run) -> None:
+    skill = Path(os.environ["HOME"]) / ".agents/skills/word-count"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: word-count\ndescription: Counts words.\n---\n")
+    agentengine("skills", "list")
+    for command in ("load", "execute", "lock"):
+        press(shell, f"agentengine skills {command} wo", f"agentengine skills {command} word-count ")
 
 
 def test_tab_runs_no_program_of_the_project(shell: pexpect.spawn[str]) -> None:
