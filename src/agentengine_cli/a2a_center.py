@@ -47,7 +47,11 @@ def center(
     ] = None,
     db: Annotated[
         str,
-        typer.Option("--db", metavar="DSN", help="Its database: SQLite in DIR, or postgresql+asyncpg://..."),
+        typer.Option(
+            "--db",
+            metavar="DSN|@FILE",
+            help="Its database: SQLite in DIR, or postgresql+asyncpg://...; @FILE hides a password.",
+        ),
     ] = DEFAULT_DSN,
     token_dir: Annotated[
         list[str] | None,
@@ -94,13 +98,15 @@ def center(
     import asyncio
     import tempfile
 
-    from agentengine_cli.calls import seconds_of
+    from agentengine_cli.calls import read_text, seconds_of
     from agentengine_cli.serve_log import start_log
     from ksadk.listening import listen
     from ksadk.settings import Settings
 
     if demo not in ("", "demo"):
         raise typer.BadParameter(f"{demo!r} is not demo", param_hint="[demo]")
+    if demo and (data_dir is not None or db != DEFAULT_DSN):
+        raise typer.BadParameter("it keeps nothing, and takes neither --data-dir nor --db", param_hint="demo")
     if log_format not in ("text", "json"):
         raise typer.BadParameter(f"{log_format!r} is not text or json", param_hint="--log-format")
     patience = seconds_of(task_timeout)
@@ -115,7 +121,7 @@ def center(
         tokens = _token_dirs(token_dir or [], directory)
         listening = listen(host, port)
         options = _options(directory, listening, host, url, allowed_host, bearer_file, tokens, patience)
-        asyncio.run(_serve(options, db, listening, demo=bool(demo)))
+        asyncio.run(_serve(options, read_text(db).strip(), listening, demo=bool(demo)))
 
 
 def _token_dirs(given: list[str], directory: Path) -> "dict[Workload, Path]":

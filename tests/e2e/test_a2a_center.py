@@ -119,6 +119,13 @@ def test_a_center_that_others_reach_needs_the_address_that_they_reach_it_at(agen
     assert (done.returncode, "https" in done.stderr) == (2, True)
 
 
+def test_a_center_to_try_keeps_nothing(agentengine: Run) -> None:
+    for option in (("--data-dir", "kept"), ("--db", "sqlite:///kept.db")):
+        done = agentengine("a2a", "center", "demo", "--port", "0", *option)
+        assert (done.returncode, "keeps nothing" in done.stderr) == (2, True)
+    assert not Path("kept").exists()
+
+
 class Processes:
     """A center, an agent and a client, each of which can be killed and started again at its own place."""
 

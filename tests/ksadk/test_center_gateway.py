@@ -15,9 +15,13 @@ from typing import Any
 import httpx
 import pytest
 from centers import ANN, BOB, Served, card_of, serving, sha256_of
+from hypothesis import given
+from hypothesis import strategies as st
 from space_wire import MESSAGE, answer_bytes, request_bytes
 
+from ksadk.a2a.center.asked import of_jsonrpc, of_rest
 from ksadk.a2a.center.permits import LIFETIME_MS
+from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.space.hosted import PERMIT_HEADER
 
 Answer = bytes | Callable[[socket.socket], None]
@@ -459,6 +463,31 @@ def test_a_request_with_a_key_twice_reaches_the_agent_with_it_once(gateway: Gate
     headers = gateway.headers(gateway.permit("get_task")) | {"Content-Type": "application/json"}
     assert gateway.center.http.post(url, content=body, headers=headers).status_code == 200
     assert agent.last[2] == b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"remote-task-1"}}'
+
+
+@given(
+    body=st.binary(max_size=60)
+    | st.recursive(
+        st.none() | st.integers() | st.text(max_size=6) | st.sampled_from(["SendMessage", "GetTask", "t"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["method", "params", "id", "message", "parts"]), inner)
+        ),
+    ).map(lambda value: json.dumps(value).encode()),
+    path=st.text(st.sampled_from("/:%2Fabtasksmessagesendcancel{}\x00"), max_size=30),
+    verb=st.sampled_from(["GET", "POST"]),
+)
+def test_whatever_is_asked_of_the_gateway_is_understood_or_refused(body: bytes, path: str, verb: str) -> None:
+    for read in (lambda: of_jsonrpc(body), lambda: of_rest(verb, path, {}, body)):
+        try:
+            asked = read()
+        except Refusal as refusal:
+            assert refusal.status == 400
+        else:
+            assert asked.url("http://127.0.0.1:9/a2a/v1", "HTTP+JSON").startswith(
+                "http://127.0.0.1:9/a2a/v1/"
+            )
+            json.loads(asked.body("JSONRPC") or b"")
 
 
 def test_an_external_agent_is_not_called_through_the_gateway(gateway: Gateway, agent: Upstream) -> None:

@@ -156,7 +156,7 @@ class Actions:
                 "BlockedReason", f"BlockedReason is not of at most {MAX_REASON} printable characters"
             )
         space_id = _read(identifier, request, "A2ASpaceId")
-        if "," in space_id or space_id != space_id.strip():
+        if "," in space_id or space_id != space_id.strip():  # ids are listed in a variable, with commas
             raise invalid("A2ASpaceId", "the id of a Space has no comma, and no blank around it")
         given = request.get("Credential")
         registration = Registration(
