@@ -20,7 +20,7 @@ def reach(host: str) -> Reach:
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return "loopback"
-    address = _address(host)
+    address = address_of(host)
     if address is None:
         return "private" if "." not in name or name.endswith(_LOCAL_SUFFIXES) else "public"
     if address.is_unspecified:
@@ -32,7 +32,9 @@ def reach(host: str) -> Reach:
     return "public" if address.is_global else "private"
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that a host is, in whichever notation; None for a name. Of an IPv4 address in an IPv6 one
+    the former."""
     if not re.fullmatch(_NUMERIC_HOST, host) and ":" not in host:
         return None
     import ipaddress  # with socket 2 ms, which a name does not need

@@ -14,10 +14,12 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from ksadk.hosts import address_of
 from ksadk.workspace.globs import name_matches, path_matches
 
 MAX_PATTERN = 1_000
@@ -338,10 +340,11 @@ def _host_fits(pattern: str, host: str, port: int | None) -> bool:
         wanted, number = pattern, ""
     if number and port != int(number):
         return False
-    wanted = _ascii_host(wanted.strip("[]"))
     if wanted == "*":
         return True
-    return host.endswith(wanted[1:]) and host != wanted[2:] if wanted.startswith("*.") else host == wanted
+    if wanted.startswith("*."):
+        return any(host.endswith(f".{name}") for name in _names(wanted[2:]))
+    return host in _names(wanted.strip("[]"))
 
 
 def hosts_of(url: str) -> set[tuple[str, int | None]]:
@@ -358,15 +361,25 @@ def hosts_of(url: str) -> set[tuple[str, int | None]]:
             return set()
         if not host:
             return set()
-        hosts |= {(_ascii_host(host), port), (_ascii_host(unquote(host)), port)}
+        hosts |= {(name, port) for name in _names(host) | _names(unquote(host))}
     return hosts
 
 
-def _ascii_host(host: str) -> str:
-    """A host in small letters, without the dot at its end, and as DNS is asked for it."""
+def _names(host: str) -> set[str]:
+    """A host in small letters, without the dot at its end, as DNS is asked for it, and an address also in its
+    usual notation. The two editions of IDNA make different names of ß and three letters more."""
     host = host.lower().rstrip(".")
-    if host.isascii():
-        return host
+    names = {host}
+    if not host.isascii():
+        import idna
+
+        encoded = []
+        with suppress(UnicodeError):
+            encoded.append(host.encode("idna"))
+        with suppress(UnicodeError):
+            encoded.append(idna.encode(host, uts46=True))
+        names = {name.decode().lower().rstrip(".") for name in encoded} or names
+    return names | {str(address) for address in map(address_of, names) if address is not None}
     try:
         return host.encode("idna").decode()
     except UnicodeError:
