@@ -12,7 +12,7 @@ from agentengine_cli.base import Command, new_group
 from ksadk.errors import KsadkError
 
 if TYPE_CHECKING:
-    from ksadk.skills.serving.catalog import Catalog
+    from ksadk.skills.serving.directory import ServedDirectory
 
 DEFAULT_PORT = 8082
 SHORTEST_TOKEN = 16
@@ -71,13 +71,13 @@ def serve(
     from ksadk.hosts import reach
     from ksadk.listening import listen, own_url
     from ksadk.skills.serving.app import SkillService
-    from ksadk.skills.serving.catalog import Catalog
+    from ksadk.skills.serving.directory import ServedDirectory
     from ksadk.skills.serving.running import serve as serve_until_signal
 
     outside = not host or reach(host) != "loopback"
     token = _token(token_file, may_generate=not outside)
     start_log("text")
-    catalog = Catalog(directory, space_id=space)
+    served = ServedDirectory(directory, space_id=space)
     listening = listen(host, port)
     base = url or own_url(host, listening.getsockname()[1])
     if outside and url is None:
@@ -85,8 +85,8 @@ def serve(
             f"warning: tokens and skills go to and from {host or 'every address'} unencrypted. Put what"
             " speaks https before it, and name that by --url"
         )
-    service = SkillService(catalog, token=token.text, url=url)
-    asyncio.run(serve_until_signal(service, listening, lambda: _say_ready(catalog, base, token)))
+    service = SkillService(served, token=token.text, url=url)
+    asyncio.run(serve_until_signal(service, listening, lambda: _say_ready(served, base, token)))
 
 
 def _token(file: Path | None, *, may_generate: bool) -> _Token:
@@ -126,13 +126,13 @@ def _checked(token: str, where: str) -> str:
     return token
 
 
-def _say_ready(catalog: "Catalog", base: str, token: _Token) -> None:
+def _say_ready(served: "ServedDirectory", base: str, token: _Token) -> None:
     """What another terminal needs: words on stderr, and then, with -o json, a line of JSON on stdout."""
     import shlex
 
     from ksadk.skills.models import PUBLIC_SPACE
 
-    spaces = catalog.spaces()
+    spaces = served.spaces()
     count = sum(1 for _ in spaces.skills())
     own = ",".join(space for space in spaces.by_id if space != PUBLIC_SPACE)
     public = PUBLIC_SPACE if PUBLIC_SPACE in spaces.by_id else ""
@@ -143,7 +143,7 @@ def _say_ready(catalog: "Catalog", base: str, token: _Token) -> None:
         "KSADK_PUBLIC_SKILL_SPACE_IDS": public,
     }
     lines = [f"  export {name}={value}" for name, value in exports.items() if value]
-    output.say(f"serving {count} skill{'s' * (count != 1)} of {catalog.directory} at {base} (Ctrl-C ends)")
+    output.say(f"serving {count} skill{'s' * (count != 1)} of {served.path} at {base} (Ctrl-C ends)")
     output.say("in another terminal:\n" + "\n".join(lines))
     if output.json_wanted.get():
         import json

@@ -16,7 +16,7 @@ from ksadk.skills.errors import SkillError, SkillServiceError
 from ksadk.skills.lock_file import LOCK_NAME, Locked, SkillLock
 from ksadk.skills.runtime.loader import SkillLoadResult, load_skills
 from ksadk.skills.serving.app import SkillService
-from ksadk.skills.serving.catalog import Catalog
+from ksadk.skills.serving.directory import ServedDirectory
 
 TOKEN = "a-token-of-32-characters-or-more"
 
@@ -57,7 +57,7 @@ def service(
     place: Path, change: Callable[[str, dict[str, Any]], None] = lambda _name, _data: None
 ) -> httpx.BaseTransport:
     """The real service, without a socket; `change` may change the Data of an answer."""
-    client = TestClient(SkillService(Catalog(place), token=TOKEN).app)
+    client = TestClient(SkillService(ServedDirectory(place), token=TOKEN).app)
 
     def answer(request: httpx.Request) -> httpx.Response:
         response = client.get(str(request.url), headers=dict(request.headers))

@@ -19,7 +19,7 @@ from ksadk.skills.locking import current_lock
 from ksadk.skills.models import ContentHash
 from ksadk.skills.packing import pack
 from ksadk.skills.serving.app import SkillService
-from ksadk.skills.serving.catalog import Catalog
+from ksadk.skills.serving.directory import ServedDirectory
 
 A, B = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 LOCK = SkillLock({"beta": Locked("2.0", B), "alpha": Locked("", A), "图": Locked("1", A)})
@@ -193,7 +193,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def transport(top: Path) -> httpx.MockTransport:
     """To a real service of a directory, without a socket."""
-    client = TestClient(SkillService(Catalog(top), token=os.environ["KSADK_SKILL_SERVICE_TOKEN"]).app)
+    client = TestClient(SkillService(ServedDirectory(top), token=os.environ["KSADK_SKILL_SERVICE_TOKEN"]).app)
 
     def answer(request: httpx.Request) -> httpx.Response:
         response = client.get(str(request.url), headers=dict(request.headers))

@@ -30,7 +30,7 @@ from ksadk.skills.models import ContentHash, SkillRef
 from ksadk.skills.service_address import ServiceAddress
 from ksadk.skills.service_client import SkillServiceClient
 from ksadk.skills.serving.app import SkillService
-from ksadk.skills.serving.catalog import Catalog
+from ksadk.skills.serving.directory import ServedDirectory
 from ksadk.skills.serving.tickets import Tickets
 
 DIAGRAM = """\
@@ -72,7 +72,7 @@ def directory(tmp_path: Path) -> Path:
 @contextmanager
 def served(directory: Path, **given: Any) -> Iterator[str]:
     """The URL of the real server for a directory."""
-    service = SkillService(Catalog(directory), token=TOKEN, **given)
+    service = SkillService(ServedDirectory(directory), token=TOKEN, **given)
     listening = listen("127.0.0.1", 0)
     config = uvicorn.Config(service.app, log_config=None, access_log=False, lifespan="off", ws="none")
     server = HTTPServer(config)
@@ -305,9 +305,9 @@ def test_a_skill_that_cannot_be_served_is_told_once_and_hides_no_other(
     (directory / "a,b").mkdir()
     (directory / "twice").symlink_to(directory / "ss-2/notes")
     caplog.set_level(logging.WARNING)
-    catalog = Catalog(directory)
-    catalog.spaces()
-    assert sorted(served.skill.name for served in catalog.spaces().by_id["ss-1"]) == [
+    offered = ServedDirectory(directory)
+    offered.spaces()
+    assert sorted(served.skill.name for served in offered.spaces().by_id["ss-1"]) == [
         "diagram",
         "notes",
         "report",
@@ -322,9 +322,9 @@ def test_a_skill_with_what_looks_like_a_key_is_served_and_told_once(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (directory / "diagram/.env").write_text("TOKEN=1")
-    catalog = Catalog(directory)
-    catalog.spaces()
-    assert "diagram" in [served.skill.name for served in catalog.spaces().by_id["ss-1"]]
+    offered = ServedDirectory(directory)
+    offered.spaces()
+    assert "diagram" in [served.skill.name for served in offered.spaces().by_id["ss-1"]]
     [told] = [record.getMessage() for record in caplog.records]
     assert told == f"{directory / 'diagram'} is served with .env, which may hold a key or a password"
 
@@ -333,8 +333,8 @@ def test_of_two_skills_of_one_name_the_first_is_served(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     skill(directory / "report-2", "report")
-    catalog = Catalog(directory)
-    (report,) = (it for it in catalog.spaces().by_id["ss-1"] if it.skill.name == "report")
+    offered = ServedDirectory(directory)
+    (report,) = (it for it in offered.spaces().by_id["ss-1"] if it.skill.name == "report")
     assert report.skill.root_dir.name == "report"
     assert "report-2 is not served" in caplog.text
 
@@ -342,8 +342,8 @@ def test_of_two_skills_of_one_name_the_first_is_served(
 def test_an_empty_directory_is_a_space_without_skills(tmp_path: Path) -> None:
     place = tmp_path / "empty"
     place.mkdir()
-    assert dict(Catalog(place).spaces().by_id) == {"empty": ()}
-    assert dict(Catalog(place, space_id="team").spaces().by_id) == {"team": ()}
+    assert dict(ServedDirectory(place).spaces().by_id) == {"empty": ()}
+    assert dict(ServedDirectory(place, space_id="team").spaces().by_id) == {"team": ()}
 
 
 def test_a_directory_that_is_taken_away_has_no_skills_and_serving_goes_on(directory: Path) -> None:
@@ -355,10 +355,10 @@ def test_a_directory_that_is_taken_away_has_no_skills_and_serving_goes_on(direct
 
 def test_neither_a_skill_itself_nor_nothing_is_served(directory: Path) -> None:
     with pytest.raises(KsadkError, match="diagram is a skill, not a directory of skills") as raised:
-        Catalog(directory / "diagram")
+        ServedDirectory(directory / "diagram")
     assert raised.value.hint == f"Serve the directory that it is in: {directory}"
     with pytest.raises(KsadkError, match="is no directory"):
-        Catalog(directory / "none")
+        ServedDirectory(directory / "none")
 
 
 REFUSED: list[tuple[str, dict[str, str], int, str]] = [

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from ksadk.skills.models import PUBLIC_SPACE
 from ksadk.skills.pages import PAGE_SIZE
-from ksadk.skills.serving.catalog import Catalog, ServedSkill, Spaces
+from ksadk.skills.serving.directory import ServedDirectory, ServedSkill, Spaces
 from ksadk.skills.serving.tickets import Tickets
 
 T = TypeVar("T")
@@ -65,16 +65,21 @@ class Refusal(Exception):
 
 
 class SkillService:
-    """The service of one catalog.
+    """The service of one directory of skills.
 
     token: what callers must have.
     url: where they reach it, for the addresses of downloads; if None, that is the host that a request names.
     """
 
     def __init__(
-        self, catalog: Catalog, *, token: str, url: str | None = None, tickets: Tickets | None = None
+        self,
+        directory: ServedDirectory,
+        *,
+        token: str,
+        url: str | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
-        self._catalog = catalog
+        self._directory = directory
         self._token = _digest(token)
         self._url = url.rstrip("/") if url else None
         self._tickets = tickets or Tickets()
@@ -109,8 +114,8 @@ class SkillService:
         return await run_in_threadpool(self._packed, query)
 
     def _packed(self, query: Mapping[str, str]) -> Response:
-        served = self._version(self._catalog.spaces(), query["SkillId"], query["VersionId"])
-        data = self._catalog.archive(served)
+        served = self._version(self._directory.spaces(), query["SkillId"], query["VersionId"])
+        data = self._directory.archive(served)
         if data is None:
             raise _no_version(served.skill_id)
         name = f"{served.version_id}.zip"
@@ -124,7 +129,7 @@ class SkillService:
         return self._url or f"http://{host}"
 
     def _list_spaces(self, call: Call) -> dict[str, Any]:
-        spaces = [space for space in self._catalog.spaces().by_id if space != PUBLIC_SPACE]
+        spaces = [space for space in self._directory.spaces().by_id if space != PUBLIC_SPACE]
         named = [
             {"SkillSpaceId": space, "SkillSpaceName": space, "Description": ""} for space in sorted(spaces)
         ]
@@ -132,23 +137,23 @@ class SkillService:
 
     def _list_skills(self, call: Call) -> dict[str, Any]:
         space_id = call.needed("SpaceId")
-        skills = self._catalog.spaces().by_id.get(space_id)
+        skills = self._directory.spaces().by_id.get(space_id)
         if skills is None:
             raise Refusal(404, "SkillSpaceNotFound", f"There is no space {space_id[:100]!r}")
         return _listing(space_id, space_id, skills, call)
 
     def _list_premade(self, call: Call) -> dict[str, Any]:
-        skills = self._catalog.spaces().by_id.get(PUBLIC_SPACE, ())
+        skills = self._directory.spaces().by_id.get(PUBLIC_SPACE, ())
         return _listing(PUBLIC_SPACE, "Public Skills", skills, call)
 
     def _download_url(self, call: Call) -> dict[str, Any]:
         skill_id, version_id = call.needed("SkillId"), call.needed("VersionId")
-        served = self._version(self._catalog.spaces(), skill_id, version_id)
+        served = self._version(self._directory.spaces(), skill_id, version_id)
         return self._signed(served, call)
 
     def _premade_download_url(self, call: Call) -> dict[str, Any]:
         served = self._version(
-            self._catalog.spaces(), call.needed("SkillId"), call.query.get("VersionId", ""), PUBLIC_SPACE
+            self._directory.spaces(), call.needed("SkillId"), call.query.get("VersionId", ""), PUBLIC_SPACE
         )
         return self._signed(served, call)
 

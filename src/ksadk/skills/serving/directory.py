@@ -63,7 +63,7 @@ class Spaces:
             yield from skills
 
 
-class Catalog:
+class ServedDirectory:
     """Looks at the directory whenever it is asked, and reads only what has changed. What cannot be served is
     told in the log, once, and left out. It may be used by several threads."""
 
@@ -80,7 +80,7 @@ class Catalog:
                 code="usage",
                 hint=f"Serve the directory that it is in: {directory.resolve().parent}",
             )
-        self.directory = directory
+        self.path = directory
         self.space_id = space_id or directory.resolve().name or "skills"
         self._lock = threading.Lock()
         self._known: dict[tuple[str, Path], tuple[_Stamp, ServedSkill | str]] = {}
@@ -118,7 +118,7 @@ class Catalog:
 
     def _places(self) -> Iterator[tuple[str, Path]]:
         """Where skills are, with the space of each."""
-        for place in self._directories(self.directory):
+        for place in self._directories(self.path):
             if _holds_skill(place):
                 yield self.space_id, place
             else:
