@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from skill_dirs import write_skill
 
 from ksadk.errors import CODES
 from ksadk.toolsets.platform import component_status
@@ -157,6 +158,13 @@ def test_what_is_no_id_of_a_space_is_refused_before_anything_is_asked(
     monkeypatch.setenv("KSADK_SKILL_SERVICE_URL", "http://127.0.0.1:9")
     for result in (list_skills(space), search_skills("x", space_id=space), load_skill("x", space)):
         assert failed(result) == "invalid_space_id"
+
+
+def test_a_name_that_may_be_in_a_project_that_is_not_trusted_says_so(skills: Path) -> None:
+    write_skill(Path(".agents/skills"), "of-the-project")
+    result = load_skill("of-the-project")
+    assert failed(result) == "skill_not_found"
+    assert "the project is not trusted: see agentengine trust" in result["error_message"]
 
 
 def test_a_name_that_may_be_in_a_space_that_could_not_be_asked_says_so(

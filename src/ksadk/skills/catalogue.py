@@ -34,8 +34,6 @@ MAX_REASONS = 5
 """How much of a name that is not there is shown, how many names are offered instead, and how many refusals a
 summary tells."""
 
-VARIABLES = "KSADK_SKILL_SERVICE_URL with KSADK_SKILL_SPACE_IDS, or KSADK_LOCAL_SKILLS_DIR"
-
 
 class Entry(NamedTuple):
     """A skill that can be loaded: from `directory` where it is on this machine, else by its `ref`."""
@@ -66,7 +64,7 @@ class Catalogue:
     warnings: what was left out, and why.
     refused: local directories whose SKILL.md cannot be loaded, each with why.
     repaired: how many are taken as their authors meant them.
-    failed: of the warnings those about whole spaces that could not be asked.
+    failed: of the warnings those about whole places: spaces that could not be asked, untrusted projects.
     """
 
     entries: dict[str, Entry]
@@ -85,10 +83,11 @@ class Catalogue:
 
         near = difflib.get_close_matches(name.strip().lower(), self.entries, n=3)
         known = " or ".join(repr(self.entries[key].name) for key in near)
+        named = "`agentengine skills list`, or the tool list_skills, gives the names."
         raise SkillError(
             f"there is no skill {name[:MAX_NAME]!r}" + "".join(f"; {why}" for why in self.failed),
             code="skill_not_found",
-            hint=f"Did you mean {known}?" if known else "list_skills gives the names.",
+            hint=f"Did you mean {known}?" if known else named,
             name=name[:MAX_NAME],
             available_skills=[entry.name for entry in self.entries.values()][:MAX_NAMES],
         )
@@ -101,7 +100,8 @@ class Catalogue:
         raise SkillServiceError(
             "no skills are configured",
             code="skill_service_not_configured",
-            hint=f"Set {VARIABLES}.",
+            hint="Put skills into ~/.agents/skills, or set KSADK_LOCAL_SKILLS_DIR, or"
+            " KSADK_SKILL_SERVICE_URL with KSADK_SKILL_SPACE_IDS.",
             **details,
         )
 
@@ -205,8 +205,9 @@ def local_skills(settings: Settings, *, project_trusted: bool, keep: bool = True
         if finding.repaired
     )
     return Catalogue(
-        entries, bool(places), (*found.warnings, *repaired), tuple(map(str, found.refused)), found.repaired
-    )
+        entries, bool(places), (*found.warnings, *repaired), tuple(map(str, found.refused)), found.repaired,
+        found.failed,
+    )  # fmt: skip
 
 
 def remote_skills(settings: Settings, client: ClientOf, space_id: str | None = None) -> Catalogue:

@@ -70,12 +70,14 @@ class LocalSkills:
     """What was found. Of one name the first counts; that the others are hidden is among the warnings.
 
     repaired: how many are taken as their authors meant them, and not as they are written.
+    failed: of the warnings those about whole sources, of which nothing is taken.
     """
 
     skills: tuple[LocalManifest, ...] = ()
     refused: tuple[Refused, ...] = ()
     repaired: int = 0
     warnings: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -122,10 +124,11 @@ def find_local_skills(places: Sequence[Source], *, cache: Path | None) -> LocalS
     skills: dict[str, LocalManifest] = {}
     refused: list[Refused] = []
     warnings: list[str] = []
+    failed: list[str] = []
     for source in places:
         if source.left_out:
             if source.left_out == LEADS_OUT or next(walk(source.directory, []), None) is not None:
-                warnings.append(f"{source.directory} was left out: {source.left_out}")
+                failed.append(f"{source.directory} was left out: {source.left_out}")
             continue
         for found in _read_source(source, cache, warnings):
             if isinstance(found, Refused):
@@ -135,7 +138,7 @@ def find_local_skills(places: Sequence[Source], *, cache: Path | None) -> LocalS
             if first is not found:
                 warnings.append(f"{found.directory} is hidden: {first.directory} is the skill {first.name}")
     repaired = sum(any(finding.repaired for finding in skill.findings) for skill in skills.values())
-    return LocalSkills(tuple(skills.values()), tuple(refused), repaired, tuple(warnings))
+    return LocalSkills(tuple(skills.values()), tuple(refused), repaired, (*failed, *warnings), tuple(failed))
 
 
 def remembered_skills(settings: Settings) -> Iterator[LocalManifest]:

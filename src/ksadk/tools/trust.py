@@ -66,7 +66,8 @@ def offer(directory: Path) -> Offer:
         raise KsadkError(
             f"{directory} has no agentengine.yaml",
             code="project_not_found",
-            hint="Only a project's configuration can be trusted.",
+            hint="A project is trusted with what its configuration says. `agentengine init` writes one; an"
+            " empty file will do.",
         )
     data = read_file(path)
     rules = read_rules(str(path), data, "project")

@@ -160,7 +160,8 @@ def nothing_to_run(skills: Sequence[LocalSkill], *, follows: bool) -> SkillRunti
     if not skills:
         return SkillRuntimeError(
             "no skill fits the prompt, so nothing was run",
-            code="no_skills", hint="Name the skills to use; list_skills has them all.", status="no_skills",
+            code="no_skills", status="no_skills",
+            hint="Name the skills to use; `agentengine skills list`, or the tool list_skills, gives them.",
         )  # fmt: skip
     if follows or any(skill.entry_point for skill in skills):
         return None
@@ -168,8 +169,8 @@ def nothing_to_run(skills: Sequence[LocalSkill], *, follows: bool) -> SkillRunti
     return SkillRuntimeError(
         f"there is nothing to run: {names} has no scripts/run-workflow.sh, and no model is configured",
         code=NO_ENTRY_POINT_ERROR,
-        hint="Call load_skill and follow the instructions, or set OPENAI_BASE_URL, OPENAI_API_KEY and"
-        " OPENAI_MODEL_NAME so that a model follows them here.",
+        hint="Follow the instructions that `agentengine skills load`, or the tool load_skill, gives, or set"
+        " OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL_NAME so that a model follows them here.",
         status="skipped",
     )
 
