@@ -325,6 +325,13 @@ def test_a_body_that_is_no_json_object_is_refused(kept: Served, body: bytes) -> 
     assert (answer.status_code, answer.json()["Data"]["ErrorCode"]) == (400, "A2A_INVALID_REQUEST")
 
 
+def test_a_number_that_json_cannot_write_is_refused_before_it_is_kept(kept: Served) -> None:
+    body = b'{"A2ATaskId":"t","Events":[{"Payload":{"progress":1e999}}]}'
+    headers = kept.bearer("a2a-task-sink")
+    answer = kept.http.post("/agentengine/internal/v1/a2a/AppendA2ATaskEvents", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["Message"]) == (400, "the request is no JSON")
+
+
 def test_a_page_of_a_web_site_and_a_name_that_is_not_the_centers_do_not_reach_it(kept: Served) -> None:
     headers = kept.bearer("a2a-registry")
     path = "/agentengine/internal/v1/a2a/ListA2ASpaceAgents"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 import uuid
@@ -28,6 +27,7 @@ from ksadk.a2a.center.credentials import Credentials
 from ksadk.a2a.center.database import CenterStoreError, Database
 from ksadk.a2a.center.event_log import EventLog, Patience
 from ksadk.a2a.center.gateway import Gateway
+from ksadk.a2a.center.json_bodies import read_object, written
 from ksadk.a2a.center.ledger import Ledger
 from ksadk.a2a.center.permits import Permits
 from ksadk.a2a.center.refusal import Refusal
@@ -144,7 +144,7 @@ class Center:
             raise Refusal(404, "A2A_ACTION_NOT_FOUND", f"there is no action {name[:100]!r}")
         audience, action = known
         workload = self.issuer.workload(request.headers.get("authorization", ""), audience)
-        data = await action(workload, _object(await request.body()))
+        data = await action(workload, read_object(await request.body()))
         log.info("%s: %s", workload.owner, name)
         return _envelope(200, "success", name, data)
 
@@ -152,7 +152,7 @@ class Center:
         caller = self._options.admins.caller(request.headers.get("authorization", ""))
         if caller is None:
             raise Refusal(401, "A2A_UNAUTHENTICATED", "a token of the center's administrator is needed")
-        data = await self._actions.register(_object(await request.body()))
+        data = await self._actions.register(read_object(await request.body()))
         log.info("%s registered %s, version %s", caller.name, data["A2AAgentId"], data["VersionId"])
         return _envelope(200, "success", REGISTER, data)
 
@@ -192,21 +192,6 @@ class Center:
             await asyncio.sleep(min(HOUSEKEEPING_SECONDS, self._options.patience.working / 4))
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        request = json.loads(body, parse_constant=_no_number)
-        json.dumps(request, ensure_ascii=False).encode()  # half of a surrogate pair cannot be kept
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, "A2A_INVALID_REQUEST", "the request is no JSON") from error
-    if not isinstance(request, dict):
-        raise Refusal(400, "A2A_INVALID_REQUEST", "the request is no JSON object")
-    return request
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"JSON has no number {text}")
-
-
 def _envelope(status: int, message: str, action: str, data: Any) -> Response:
     """An answer of an action. Its Code is 0, or else the HTTP status."""
     body = {
@@ -218,8 +203,7 @@ def _envelope(status: int, message: str, action: str, data: Any) -> Response:
 
 def _json(status: int, body: Any) -> Response:
     headers = {"WWW-Authenticate": 'Bearer realm="a2a"'} if status == 401 else None
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return Response(text.encode(), status, headers, "application/json")
+    return Response(written(body), status, headers, "application/json")
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

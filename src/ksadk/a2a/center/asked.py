@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import quote, unquote
 
 from a2a.types import Message
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from ksadk.a2a import wire
+from ksadk.a2a.center.json_bodies import read_object, written
 from ksadk.a2a.center.permits import Operation, Permit
 from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.space.message_rules import canonical_json
@@ -64,11 +64,11 @@ class Asked:
     def body(self, binding: str) -> bytes | None:
         """The body of the request to the agent."""
         if binding == "JSONRPC":
-            return _json(
+            return written(
                 {"jsonrpc": "2.0", "id": self.rpc_id, "method": self.method.rpc, "params": self.params}
             )
         rest = {key: value for key, value in self.params.items() if key != "id"}
-        return _json(rest) if self.method.verb == "POST" else None
+        return written(rest) if self.method.verb == "POST" else None
 
     def url(self, upstream: str, binding: str) -> str:
         """The address of the request to the agent."""
@@ -82,7 +82,7 @@ class Asked:
 
 def of_jsonrpc(body: bytes) -> Asked:
     """What a JSON-RPC request asks. `Refusal` where it is none that a permit could be for."""
-    request = _object(body)
+    request = read_object(body)
     method, params = request.get("method"), request.get("params")
     if not isinstance(method, str) or method not in _RPC or not isinstance(params, dict):
         raise _bad(f"the gateway takes {', '.join(_RPC)}")
@@ -98,11 +98,11 @@ def of_rest(verb: str, path: str, query: Mapping[str, str], body: bytes) -> Aske
     for operation, method in _METHODS:
         before, _, after = method.path.partition("{id}")
         if path == method.path and verb == "POST":
-            return _asked(operation, method, _object(body))
+            return _asked(operation, method, read_object(body))
         inner = path[len(before) : len(path) - len(after)]
         fits = path.startswith(before) and path.endswith(after) and inner and not set(inner) & set("/:")
         if "{id}" in method.path and fits and verb in (method.verb, _also(method)):
-            params = _object(body) if method.verb == "POST" and body else dict(query)
+            params = read_object(body) if method.verb == "POST" and body else dict(query)
             return _asked(operation, method, {**params, "id": unquote(inner)})
     raise _bad("the gateway knows no such operation")
 
@@ -133,25 +133,6 @@ def _asked(
     except (ParseError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _bad("the request's message is not one of A2A 1.0") from error
     return Asked(operation, method, passed, rpc_id, message)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body, parse_constant=_no_number)
-        _json(value)
-    except (ValueError, RecursionError) as error:
-        raise _bad("the request is no JSON") from error
-    if not isinstance(value, dict):
-        raise _bad("the request is no JSON object")
-    return value
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"JSON has no number {text}")
 
 
 def _bad(message: str) -> Refusal:
