@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -181,6 +182,8 @@ NOT_FINAL: dict[object, BaseException] = {
     "retryable 409": A2AControlPlaneError(409, "later", "A2A_BUSY", True),
     "401": A2AControlPlaneError(401, "expired", "A2A_UNAUTHENTICATED", False),
     "403 without a reason": A2AControlPlaneError(403, "no", CONTROL_PLANE_ERROR, False),
+    "404 without a reason": A2AControlPlaneError(404, "Not Found", CONTROL_PLANE_ERROR, False),
+    "405 without a reason": A2AControlPlaneError(405, "Method Not Allowed", CONTROL_PLANE_ERROR, False),
     "429": A2AControlPlaneError(429, "slowly", "A2A_TOO_MANY", False),
     "no JSON": A2AControlPlaneError(502, "<html>", INVALID_RESPONSE, False),
     "unknown": KeyError("what is this"),
@@ -584,3 +587,26 @@ def test_a_batch_that_is_damaged_on_disk_does_not_hold_up_its_task(tmp_path: Pat
             assert (await made.outbox.status()).dead_letters == 1
 
     run(work())
+
+
+def test_a_flush_ends_though_the_clock_is_put_back(tmp_path: Path) -> None:
+    put_back = 0.0
+
+    async def never(task: str, name: str) -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> bool:
+        nonlocal put_back
+        outbox = opened(tmp_path, lambda: time.time() - put_back)
+        await fill(outbox, "a:1")
+        dispatcher = A2AEventDispatcher(outbox, Answering(never), sink_timeout_seconds=PATIENCE)
+        flushing = asyncio.create_task(dispatcher.flush(0.2))
+        await asyncio.sleep(0.05)
+        put_back = 3600.0
+        await fill(outbox, "b:1")
+        done = await asyncio.wait_for(flushing, 5)
+        await dispatcher.stop(0)
+        await outbox.aclose()
+        return done
+
+    assert run(work()) is False

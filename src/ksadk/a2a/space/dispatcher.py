@@ -30,6 +30,8 @@ LOOK_SECONDS = 5.0
 """How often is looked for what other processes have put into the outbox and left there."""
 
 _OF_THE_SENDER = {401, 407, 408, 425, 429}
+_OF_THE_WAY = {403, 404, 405}
+"""Without a reason: what is at the control plane's address, or on the way there, does not know the action."""
 _SECRET = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*|(?<=bearer )\S+", re.IGNORECASE)
 _THE_OUTBOX = "the event outbox"
 
@@ -125,6 +127,7 @@ class A2AEventDispatcher:
             due = await self._outbox.due()
             if due is None:
                 return True
+            end = min(end, self._clock() + timeout)  # unless the clock was put back
             left = end - self._clock()
             if left <= 0 or (due > end and not self._workers):
                 return False
@@ -273,7 +276,9 @@ def _is_final(error: BaseException) -> bool:
     if not isinstance(error, A2AControlPlaneError) or error.retryable or error.error_code == INVALID_RESPONSE:
         return False
     code = int(error.code)
-    return code not in _OF_THE_SENDER and not (code == 403 and error.error_code == CONTROL_PLANE_ERROR)
+    return code not in _OF_THE_SENDER and not (
+        code in _OF_THE_WAY and error.error_code == CONTROL_PLANE_ERROR
+    )
 
 
 def _told(error: BaseException) -> str:
