@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 from ksadk.errors import KsadkError
+from ksadk.whole_files import replace_file
 
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file of mode 0600 in a directory of mode 0700, in the place of what was there. It is on the
     disk when this returns."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        replace_file(path, data)
         _sync(path.parent)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise _unusable(path, f"cannot be written: {error.strerror}") from error
 
 

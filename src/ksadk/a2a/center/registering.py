@@ -10,6 +10,7 @@ from ksadk.a2a.callers import BearerFileError
 from ksadk.a2a.space.answers import opened
 from ksadk.a2a.space.asking import ask, checked_url
 from ksadk.a2a.space.hosted import platform_client
+from ksadk.a2a.wire import without
 
 ADMIN_PATH = "/agentengine/admin/v1/a2a"
 REGISTER = "RegisterA2AAgent"
@@ -22,7 +23,7 @@ async def register(center_url: str, token: str, request: Mapping[str, Any]) -> d
     async with platform_client() as http:
         headers = {"Authorization": f"Bearer {token}"}
         answer = await ask(http, REGISTER, f"{url}{ADMIN_PATH}/{REGISTER}", request, headers)
-    return opened(REGISTER, answer.status, answer.body.replace(token.encode(), b"***"))
+    return opened(REGISTER, answer.status, without((token,), answer.body))
 
 
 def admin_token(file: Path) -> str:
