@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from ksadk.a2a.center.event_log import Patience
 from ksadk.a2a.center.registering import ADMIN_PATH
 from ksadk.a2a.center.workload_tokens import TokenIssuer, Workload
 from ksadk.a2a.space.tokens import Audience
+from ksadk.listening import listen
 
 SPACE = "space-demo"
 ADMIN = "test-admin-token-0123456789"
@@ -155,7 +155,7 @@ def serving(
 ) -> Iterator[Served]:
     """A center with what is in a directory."""
     clock = clock or Clock()
-    with socket.create_server(("127.0.0.1", port)) as sock:
+    with listen("127.0.0.1", port) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         options = options_of(directory, url, patience=patience or Patience(), **more)
         database = open_database(dsn, directory=directory)
