@@ -330,6 +330,25 @@ def test_a_name_is_held_against_the_specification(name: str) -> None:
     assert document.fields.name == name
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("PDF Tools", "name: pdf-tools"), ("-a__b.", "name: a-b"), ("../x", "name: x"),
+        ("d\u00e9j\u00e0 vu", "name: deja-vu"),
+        ("\u6570\u636e", "name: pdf-processing"), ("x" * 65, f"name: {'x' * 64}"),
+    ],
+)  # fmt: skip
+def test_the_fix_of_a_name_is_one_that_can_be_used(name: str, fix: str) -> None:
+    [finding] = parse_skill_md(f"---\nname: {name}\ndescription: d\n---\n".encode()).findings
+    assert finding.fix == fix
+    assert parse_skill_md(f"---\n{fix}\ndescription: d\n---\n".encode()).findings == ()
+
+
+def test_a_name_that_is_not_the_directorys_can_be_put_right_on_either_side() -> None:
+    [finding] = parse_skill_md(b"---\nname: other\ndescription: d\n---\n", directory="demo").findings
+    assert finding.fix == "name: demo, or rename the directory"
+
+
 def test_two_spellings_of_a_name_are_the_same_name() -> None:
     data = "---\nname: café\ndescription: d\n---\n".encode()
     decomposed = unicodedata.normalize("NFD", "café")

@@ -167,6 +167,14 @@ def test_a_name_that_may_be_in_a_project_that_is_not_trusted_says_so(skills: Pat
     assert "the project is not trusted: see agentengine trust" in result["error_message"]
 
 
+def test_a_skill_that_was_refused_says_so_where_it_is_asked_for(skills: Path) -> None:
+    (skills / "broken").mkdir()
+    (skills / "broken/SKILL.md").write_text("no frontmatter")
+    message = load_skill("broken")["error_message"]
+    assert f"; {skills}/broken: SKILL.md:1:1: " in message
+    assert "broken/" not in load_skill("other")["error_message"]
+
+
 def test_a_name_that_may_be_in_a_space_that_could_not_be_asked_says_so(
     skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

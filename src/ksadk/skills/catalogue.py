@@ -84,8 +84,10 @@ class Catalogue:
         near = difflib.get_close_matches(name.strip().lower(), self.entries, n=3)
         known = " or ".join(repr(self.entries[key].name) for key in near)
         named = "`agentengine skills list`, or the tool list_skills, gives the names."
+        ending = f"/{name.strip()}: ".lower()
+        why = (*self.failed, *(refused for refused in self.refused if ending in refused.lower()))
         raise SkillError(
-            f"there is no skill {name[:MAX_NAME]!r}" + "".join(f"; {why}" for why in self.failed),
+            "; ".join([f"there is no skill {name[:MAX_NAME]!r}", *why[:MAX_REASONS]]),
             code="skill_not_found",
             hint=f"Did you mean {known}?" if known else named,
             name=name[:MAX_NAME],

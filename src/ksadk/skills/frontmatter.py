@@ -137,23 +137,23 @@ class _Fields:
     def _name(self, name: str, directory: str) -> None:
         if not name and _UNUSABLE_NAME.search(directory):
             why = f"it has no name, and that of its directory, {_shown(directory)}, cannot be one"
-            self._refuse("name", "invalid_name", why, "name: pdf-processing")
+            self._refuse("name", "invalid_name", why, _name_like(directory))
             return
         if not name:
             fix = f"name: {directory}" if directory else "give it that of its directory"
             self.findings.error(self._at("name"), "name_missing", "it has no name", fix)
             return
         if _UNUSABLE_NAME.search(name):
-            fix = "such as pdf-processing"
-            self._refuse("name", "invalid_name", f"{_shown(name)} cannot be a name", fix)
+            self._refuse("name", "invalid_name", f"{_shown(name)} cannot be a name", _name_like(name))
             return
         if directory and name != directory and _folded(name) != _folded(directory):
             self.findings.error(
                 self._at("name"), "name_is_not_the_directorys",
-                f"the name {name} is not that of its directory, {_shown(directory)}", "rename one of them",
+                f"the name {name} is not that of its directory, {_shown(directory)}",
+                f"{_name_like(directory)}, or rename the directory",
             )  # fmt: skip
         if len(name) > MAX_NAME_CHARS:
-            self._name_error(f"the name has {len(name)} characters, and {MAX_NAME_CHARS} are the most")
+            self._name_error(name, f"the name has {len(name)} characters, and {MAX_NAME_CHARS} are the most")
         elif not _PORTABLE_NAME.fullmatch(name):
             self._unportable_name(name)
 
@@ -163,14 +163,14 @@ class _Fields:
         letters = "".join("a" if c.isalnum() and not c.isascii() else c for c in folded)
         if folded == folded.lower() and _PORTABLE_NAME.fullmatch(letters):
             message = f"the name {name} is not portable: some hosts take only a to z, digits and hyphens"
-            self.findings.warning(self._at("name"), "name_not_portable", message, "such as pdf-processing")
+            self.findings.warning(self._at("name"), "name_not_portable", message, _name_like(name))
         else:
             self._name_error(
-                f"the name {name} is not of lower-case letters, digits and single hyphens between them"
+                name, f"the name {name} is not of lower-case letters, digits and single hyphens between them"
             )
 
-    def _name_error(self, message: str) -> None:
-        self.findings.error(self._at("name"), "invalid_name", message, "such as pdf-processing")
+    def _name_error(self, name: str, message: str) -> None:
+        self.findings.error(self._at("name"), "invalid_name", message, _name_like(name))
 
     def _description(self, description: str) -> None:
         if not description:
@@ -216,7 +216,8 @@ class _Fields:
             metadata[key] = ", ".join(lists.get(key, ())) or json.dumps(_plain(value), ensure_ascii=False)
             self.findings.warning(
                 self.place(value.start), "metadata_is_not_text",
-                f"the specification has only text in metadata, and {key} is none", f'{key}: "..."',
+                f"the specification has only text in metadata, which {_shown(key)} is not",
+                f'{_shown(key)}: "{", ".join(lists.get(key, ("...",)))[:MAX_NAME_CHARS]}"',
             )  # fmt: skip
         return metadata
 
@@ -291,6 +292,13 @@ def _plain(node: Node) -> object:
     if isinstance(node.value, dict):
         return {key: _plain(value) for key, value in node.value.items()}
     return [_plain(item) for item in node.value] if isinstance(node.value, list) else node.value
+
+
+def _name_like(name: str) -> str:
+    """A line with a name that can be used, made of one that cannot."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()[:MAX_NAME_CHARS]
+    words = re.findall(r"[a-z0-9]+", plain.lower()) or ["pdf", "processing"]
+    return f"name: {'-'.join(words)}"
 
 
 def _folded(name: str) -> str:
