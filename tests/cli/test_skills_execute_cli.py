@@ -79,7 +79,7 @@ def test_the_exit_status_says_what_kind_of_end_it_was(case: str, command: Comman
 
 
 def test_what_was_made_before_the_time_was_over_is_told(command: Command) -> None:
-    done = execute(command, "slow", "--prompt", "x", "--timeout", "1s", "--yes")
+    done = execute(command, "slow", "--prompt", "x", "--timeout", "3s", "--yes")
     assert "part (5 bytes)" in done.stderr
 
 

@@ -364,8 +364,8 @@ def test_a_download_from_elsewhere_is_refused(url: str) -> None:
 def test_a_package_may_take_longer_than_an_answer() -> None:
     package = http(bytes(40))
     with (
-        answering("direct_download_url", slowly(package, 0.005)) as service,
-        SkillServiceClient(ServiceAddress(service.url), timeout=0.2) as client,
+        answering("direct_download_url", slowly(package, 0.01)) as service,
+        SkillServiceClient(ServiceAddress(service.url), timeout=0.5) as client,
     ):
         assert client.download(S1) == bytes(40)
 
@@ -464,6 +464,18 @@ def test_the_variables_make_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_asked_where_a_key_is_missing() -> None:
     with pytest.raises(ValueError, match="KSADK_SKILL_SERVICE_ACCESS_KEY is not set"):
         SkillServiceClient.from_env(Settings(skill_space_ids=("ss-1",)))
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [
+        ({"SkillId": "a/b:c", "Name": "x", "VersionId": "v/1:0", "Version": "2"}, "a_b_c__v_1_0"),
+        ({"skill_id": "a", "name": "x", "version": 1.5}, "a__1.5"),
+        ({"Name": "x"}, "__"),
+    ],
+)
+def test_the_key_of_a_skill_is_its_id_and_version(payload: dict[str, Any], key: str) -> None:
+    assert SkillRef.from_payload(payload).cache_key == key
 
 
 def test_a_skill_with_a_character_that_nothing_can_write_is_refused_and_hides_no_other() -> None:
