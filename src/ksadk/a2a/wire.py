@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 from uuid import uuid4
@@ -285,6 +286,11 @@ def http_client(timeout: float | None) -> httpx.AsyncClient:
         timeout=httpx.Timeout(timeout, connect=min(timeout or 15, 15)),
         mounts={f"all://{host}": None for host in local},
     )
+
+
+def no_cookies() -> CookieJar:
+    """A jar that keeps nothing: a cookie would reach one agent from another of the same host."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 async def _events(response: httpx.Response, secrets: Iterable[str]) -> AsyncGenerator[bytes]:

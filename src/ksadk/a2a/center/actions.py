@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 from ksadk.a2a.center.credentials import Credentials, read_credential
 from ksadk.a2a.center.event_log import EventLog
 from ksadk.a2a.center.ledger import Call, Ledger, TaskCall, time_of
-from ksadk.a2a.center.permits import Operation, Permits
+from ksadk.a2a.center.permits import Permits
 from ksadk.a2a.center.refusal import Refusal, invalid
 from ksadk.a2a.center.registry import Agent, Registration, Registry
 from ksadk.a2a.center.workload_tokens import Workload
 from ksadk.a2a.space.events import TaskEvent
 from ksadk.a2a.space.fields import InvalidPayload, flag, identifier, object_of, one_of, text
 from ksadk.a2a.space.ids import is_id
+from ksadk.a2a.space.listing import PAGE_SIZE
 from ksadk.a2a.space.message_rules import canonical_json
-from ksadk.a2a.space.models import Credential, RemoteTask, RouteKind
+from ksadk.a2a.space.models import Credential, Operation, RemoteTask, RouteKind
 from ksadk.search_terms import terms
 
 T = TypeVar("T")
 Request = Mapping[str, Any]
 
-PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 MAX_EVENTS_AT_ONCE = 1000
@@ -248,5 +248,5 @@ def _after(ranks: list[Rank], cursor: str) -> int:
     try:
         score, registered_at, agent_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         return sum(rank <= (score, registered_at, agent_id) for rank in ranks)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise invalid("Cursor", "Cursor is none of this center's") from error

@@ -37,10 +37,10 @@ from ksadk.a2a.center.workload_tokens import LIFETIME, Signer, TokenIssuer, Work
 from ksadk.a2a.guards import Guards, Hosts
 from ksadk.a2a.options import Limits
 from ksadk.a2a.routes import health_route
+from ksadk.a2a.space.control_plane import ACTIONS_PATH
 from ksadk.a2a.space.tokens import Audience
 from ksadk.errors import KsadkError
 
-ACTIONS_PATH = "/agentengine/internal/v1/a2a"
 HOUSEKEEPING_SECONDS = 30.0
 """How often tokens, silent tasks and old ones are looked after, at the least."""
 _ORPHANED_SECONDS = 3600

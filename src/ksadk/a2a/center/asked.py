@@ -13,10 +13,10 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from ksadk.a2a import wire
 from ksadk.a2a.center.json_bodies import read_object, written
-from ksadk.a2a.center.permits import Operation, Permit
+from ksadk.a2a.center.permits import Permit
 from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.space.message_rules import canonical_json
-from ksadk.a2a.space.models import RemoteTask
+from ksadk.a2a.space.models import Operation, RemoteTask
 
 _METHODS: tuple[tuple[Operation, wire.Operation], ...] = (
     ("send_message", wire.SEND),
@@ -103,7 +103,10 @@ def of_rest(verb: str, path: str, query: Mapping[str, str], body: bytes) -> Aske
         fits = path.startswith(before) and path.endswith(after) and inner and not set(inner) & set("/:")
         if "{id}" in method.path and fits and verb in (method.verb, _also(method)):
             params = read_object(body) if method.verb == "POST" and body else dict(query)
-            return _asked(operation, method, {**params, "id": unquote(inner)})
+            task_id = unquote(inner)
+            if task_id in (".", ".."):  # no segment of a path: what it leads to is another operation
+                break
+            return _asked(operation, method, {**params, "id": task_id})
     raise _bad("the gateway knows no such operation")
 
 
@@ -130,7 +133,9 @@ def _asked(
     try:
         message = ParseDict(dict(passed["message"]), Message(), max_recursion_depth=64)
         passed["message"] = MessageToDict(message)
-    except (ParseError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ParseError, LookupError, ArithmeticError, ValueError, TypeError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise _bad("the request's message is not one of A2A 1.0") from error
     return Asked(operation, method, passed, rpc_id, message)
 

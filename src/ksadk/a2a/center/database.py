@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ksadk.a2a.stores.keeping import StoreError
-from ksadk.a2a.stores.opening import file_of
+from ksadk.a2a.stores.opening import file_of, sql_extra
 from ksadk.a2a.stores.sqlite_file import SQLiteFile
 
 Row = Mapping[str, Any]
@@ -85,14 +85,8 @@ def open_database(dsn: str, *, directory: Path) -> Database:
     name = file_of(dsn)
     if name is not None:
         return SQLiteDatabase(None if name == ":memory:" else directory / name)
-    try:
+    with sql_extra():
         from ksadk.a2a.center.sql_database import SQLDatabase
-    except ImportError as error:
-        raise StoreError(
-            "databases other than SQLite need the extra sql",
-            code="extra_not_installed",
-            hint="pip install 'agentengine-cli[sql]'",
-        ) from error
     return SQLDatabase(dsn)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 from starlette.requests import Request
@@ -25,6 +24,7 @@ from ksadk.a2a.center.registry import Agent
 from ksadk.a2a.center.workload_tokens import TokenIssuer, Workload
 from ksadk.a2a.space.hosted import PERMIT_HEADER
 from ksadk.a2a.space.models import Credential
+from ksadk.a2a.wire import no_cookies
 
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 600.0
@@ -52,7 +52,7 @@ class Gateway:
             headers={"user-agent": "agentengine-a2a-gateway"},
             trust_env=False,
             follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            cookies=no_cookies(),
         )
 
     async def aclose(self) -> None:
@@ -110,7 +110,10 @@ class Gateway:
         handle = agent.credential_handle
         owners = self._credentials.get(handle, "") if handle else Credential()
         body = asked.body(binding)
-        sent = {name: headers[name] for name in _PASSED_ON if name in headers}
+        # As the bytes that they came as: any byte may be in a header, and httpx writes texts in ASCII only.
+        sent: dict[str, str | bytes] = {
+            name: headers[name].encode("latin-1") for name in _PASSED_ON if name in headers
+        }
         sent |= {"accept-encoding": "identity"} | ({"content-type": "application/json"} if body else {})
         sent |= {ACCOUNT_HEADERS[0]: workload.account, RUNTIME_HEADERS[1]: workload.name}
         sent |= {name.lower(): value for name, value in owners.headers.items()}

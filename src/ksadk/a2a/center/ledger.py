@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 
 from ksadk.a2a.center import cards
 from ksadk.a2a.center.database import Database, Row, Transaction
-from ksadk.a2a.center.permits import LIFETIME_MS, Operation, Permit, Permits
-from ksadk.a2a.center.refusal import Refusal, not_found
+from ksadk.a2a.center.permits import LIFETIME_MS, Permit, Permits
+from ksadk.a2a.center.refusal import Refusal, not_found, version_changed
 from ksadk.a2a.center.registry import Agent, Registry, new_id
 from ksadk.a2a.center.workload_tokens import Workload
 from ksadk.a2a.space.events import rfc3339
 from ksadk.a2a.space.message_rules import canonical_json
-from ksadk.a2a.space.models import PreparedOperation, PreparedTarget, RemoteTask, Route
+from ksadk.a2a.space.models import Operation, PreparedOperation, PreparedTarget, RemoteTask, Route
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,7 @@ class Ledger:
             if before:
                 return await self._again(transaction, before, agent)
             if call.expected_version_id not in ("", agent.version_id):
-                raise Refusal(
-                    409, "A2A_TARGET_VERSION_CHANGED", "the agent has another version now", retryable=True,
-                    field="ExpectedVersionId", details={"CurrentVersionId": agent.version_id},
-                )  # fmt: skip
+                raise version_changed(agent.version_id)
             now = self._now()
             (task,) = await transaction.run(
                 """INSERT INTO a2a_center_tasks (task_id, owner, agent_id, state, event_count, created_at,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.center.workload_tokens import Signer
-
-Operation = Literal["send_message", "get_task", "cancel_task", "subscribe_to_task"]
+from ksadk.a2a.space.models import Operation
 
 AUDIENCE = "a2a-permit"
 LIFETIME_MS = 300_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 import httpx
 
@@ -17,7 +17,7 @@ from ksadk.a2a.space.events import TaskEvent, rfc3339
 from ksadk.a2a.space.hosted import HostedGateway, platform_client
 from ksadk.a2a.space.ids import checked_id
 from ksadk.a2a.space.listing import PAGE_SIZE, read_all
-from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, RemoteTask
+from ksadk.a2a.space.models import AgentListing, Credential, Operation, PreparedOperation, RemoteTask
 from ksadk.a2a.space.tokens import Audience, WorkloadTokens
 from ksadk.a2a.wire import Extras, without
 from ksadk.settings import Settings
@@ -28,9 +28,7 @@ FIRST_PAUSE = 0.2
 """How often a request is made again where that may help, and the seconds before the first time, doubled for
 each further one. The agent works already when its task is bound, so that is tried for 12 seconds."""
 
-Operation = Literal["get_task", "subscribe_to_task", "cancel_task", "send_message"]
-
-_PATH = "/agentengine/internal/v1/a2a"
+ACTIONS_PATH = "/agentengine/internal/v1/a2a"
 
 
 class SpaceBackend(Protocol):
@@ -274,6 +272,6 @@ class A2AControlPlaneClient:
         token = self._tokens.token(audience)
         headers = {"Accept": "application/json", "Authorization": f"Bearer {token}"}
         answer = await ask(
-            self._http, action, f"{self.url}{_PATH}/{action}", wanted, headers, timeout=self._timeout
+            self._http, action, f"{self.url}{ACTIONS_PATH}/{action}", wanted, headers, timeout=self._timeout
         )
         return answers.opened(action, answer.status, without((token, *hidden), answer.body))

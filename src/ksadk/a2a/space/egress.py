@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import httpx
 
 from ksadk.a2a.space.errors import A2AEgressError, A2APublicEgressDisabled
-from ksadk.a2a.space.injection import SHORTEST_SECRET, InjectingTransport, no_cookies
+from ksadk.a2a.space.injection import SHORTEST_SECRET, InjectingTransport
 from ksadk.a2a.space.models import Credential, PreparedOperation
 from ksadk.a2a.space.pinned_transport import ExternalTransport
-from ksadk.a2a.wire import Extras
+from ksadk.a2a.wire import Extras, no_cookies
 
 
 class Egress:

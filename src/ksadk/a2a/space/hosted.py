@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,7 +11,7 @@ from ksadk.a2a.space.errors import GatewayOriginRefused
 from ksadk.a2a.space.models import PreparedOperation
 from ksadk.a2a.space.tokens import WorkloadTokens
 from ksadk.a2a.urls import split_http_url
-from ksadk.a2a.wire import Extras
+from ksadk.a2a.wire import Extras, no_cookies
 from ksadk.errors import SettingsError
 from ksadk.hosts import reach
 
@@ -71,14 +70,14 @@ def platform_client(
     transport: httpx.AsyncBaseTransport | None = None, timeout: httpx.Timeout | float | None = None
 ) -> httpx.AsyncClient:
     """A client for the platform's own servers: no proxy sees what it sends, it follows nothing, and it keeps
-    no cookie, which would reach one agent from another behind the same gateway."""
+    no cookie."""
     return httpx.AsyncClient(
         transport=transport,
         timeout=httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS) if timeout is None else timeout,
         trust_env=False,
         verify=httpx.create_ssl_context() if transport is None else True,
         follow_redirects=False,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        cookies=no_cookies(),
     )
 
 

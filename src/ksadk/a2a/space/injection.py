@@ -10,7 +10,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import NoReturn
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
@@ -42,7 +41,7 @@ class InjectingTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, below: httpx.AsyncBaseTransport, credential: Credential, forbidden: Callable[[], Iterable[str]]
     ) -> None:
-        _check(credential)
+        check_injectable(credential)
         self._below = below
         self._credential = credential
         self._forbidden = forbidden
@@ -60,13 +59,9 @@ class InjectingTransport(httpx.AsyncBaseTransport):
         await self._below.aclose()
 
 
-def no_cookies() -> CookieJar:
-    """A jar that keeps nothing: an agent's cookies would meet the credential's."""
-    return CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
-
-
-def _check(credential: Credential) -> None:
-    """Refuse what no request may be given, whatever the request."""
+def check_injectable(credential: Credential) -> None:
+    """Refuse what no request may be given, whatever the request. `A2A_EGRESS_REFUSED`, or
+    `A2A_CREDENTIAL_INJECTION_CONFLICT`; no value is in its words."""
     names = [name.lower() for name in credential.headers]
     for name, value in credential.headers.items():
         if not _NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):

@@ -30,6 +30,8 @@ from ksadk.a2a.wire import Interface
 
 Source = Literal["hosted", "external"]
 RouteKind = Literal["hosted_gateway", "external_public", "external_vpc"]
+Operation = Literal["send_message", "get_task", "cancel_task", "subscribe_to_task"]
+"""What may be done with a task."""
 
 
 @dataclass(frozen=True)

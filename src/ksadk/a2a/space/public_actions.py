@@ -20,15 +20,16 @@ from httpx_auth import AWS4Auth
 from ksadk.a2a.remote_card import RemoteCard, choose_interface
 from ksadk.a2a.space import answers
 from ksadk.a2a.space.asking import ask, checked_url
-from ksadk.a2a.space.control_plane import Operation
 from ksadk.a2a.space.errors import A2AControlPlaneError, A2ASpaceError, AgentNotCallable, RemoteTaskError
 from ksadk.a2a.space.events import TaskEvent
 from ksadk.a2a.space.fields import InvalidPayload, object_of, text
 from ksadk.a2a.space.hosted import HostedGateway, platform_client
 from ksadk.a2a.space.ids import checked_id
+from ksadk.a2a.space.listing import MAX_PAGES
 from ksadk.a2a.space.models import (
     AgentListing,
     Credential,
+    Operation,
     PreparedOperation,
     PreparedTarget,
     RemoteTask,
@@ -46,7 +47,6 @@ PUBLIC_HOST = "aicp.api.ksyun.com"
 API_VERSION = "2024-06-12"
 DEFAULT_REGION = "cn-beijing-6"
 PAGE_SIZE = 50
-MAX_PAGES = 400
 MAX_TASKS = 10_000
 """How many tasks this process remembers."""
 

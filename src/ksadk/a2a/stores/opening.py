@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -126,13 +128,20 @@ def file_of(dsn: str) -> str | None:
     return rest.removeprefix("/") or ":memory:"
 
 
-def _databases() -> ModuleType:
+@contextmanager
+def sql_extra() -> Iterator[None]:
+    """What needs the extra `sql` is imported in this; `StoreError` `extra_not_installed` without it."""
     try:
-        from ksadk.a2a.stores import databases
+        yield
     except ImportError as error:
         raise StoreError(
             "databases other than SQLite need the extra sql",
             code="extra_not_installed",
             hint="pip install 'agentengine-cli[sql]'",
         ) from error
+
+
+def _databases() -> ModuleType:
+    with sql_extra():
+        from ksadk.a2a.stores import databases
     return databases
