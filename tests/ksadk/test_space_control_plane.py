@@ -227,6 +227,14 @@ def test_pages_that_do_not_end_are_an_error(tokens: Path) -> None:
     assert refused(tokens, ASKED["list_agents"][0], again, again).error_code == INVALID
 
 
+def test_a_later_page_cannot_be_unchanged(tokens: Path) -> None:
+    unchanged = answer_bytes("list_agents_second_page").partition(b"\r\n\r\n")[2]
+    data = json.loads(unchanged)
+    data["Data"] |= {"Agents": None, "NotModified": True}
+    error = refused(tokens, ASKED["list_agents"][0], "list_agents_filtered", http(json.dumps(data)))
+    assert error.error_code == INVALID
+
+
 def test_what_has_not_changed_is_said_so(tokens: Path) -> None:
     listing, _ = ask(tokens, ASKED["list_agents_unchanged"][0], "list_agents_unchanged")
     assert (listing.not_modified, listing.agents) == (True, ())
@@ -265,6 +273,18 @@ def test_false_is_no_code_of_success(tokens: Path) -> None:
     assert body.startswith(b'{"Code":0,')
     error = refused(tokens, ASKED["list_agents"][0], http(body.replace(b'"Code":0,', b'"Code":false,')))
     assert error.error_code == INVALID
+
+
+def test_a_redirect_is_no_answer_whatever_it_holds(tokens: Path) -> None:
+    body = answer_bytes("list_agents").partition(b"\r\n\r\n")[2]
+    error = refused(tokens, ASKED["list_agents"][0], http(body, "302 Found"))
+    assert (error.error_code, "redirect" in error.message) == (INVALID, True)
+
+
+@pytest.mark.parametrize("name", ["approval_required", "denied_by_rule", "A2ACLI_ERR_USAGE"])
+def test_a_control_plane_does_not_speak_for_what_is_decided_here(name: str) -> None:
+    error = A2AControlPlaneError(400, "no", name)
+    assert (error.error_type, error.error_code) == ("A2A_CONTROL_PLANE_ERROR", name)
 
 
 def test_an_error_carries_what_the_control_plane_said(tokens: Path) -> None:

@@ -26,13 +26,14 @@ def opened(
 ) -> dict[str, Any]:
     """The Data of an answer that says yes, by its Code; `A2AControlPlaneError` for any other. Secrets are
     taken out of the body before."""
+    if 300 <= status < 400:
+        raise invalid(action, f"HTTP {status} and a redirect, which is not followed")
     try:
         envelope = parse_json(body)
     except AgentError as error:
         if status >= 500:
             raise unavailable(action, f"the control plane answered HTTP {status}", status) from error
-        what = "a redirect, which is not followed" if 300 <= status < 400 else "no JSON"
-        raise invalid(action, f"HTTP {status} and {what}") from error
+        raise invalid(action, f"HTTP {status} and no JSON") from error
     if not isinstance(envelope, dict):
         raise invalid(action, "no JSON object")
     code = envelope.get("Code")

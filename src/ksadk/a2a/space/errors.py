@@ -146,9 +146,10 @@ class A2AControlPlaneError(A2ASpaceError):
 
     @property
     def error_type(self) -> str:
-        """The control plane's name where it is one of `CODES`; else one that tells whether it is about
-        credentials."""
-        if self.error_code in CODES and self.error_code != CONTROL_PLANE_ERROR:
+        """The control plane's name where it is one of A2A's in `CODES`: of what is decided here, such as
+        `denied_by_rule`, it can say nothing. Else one that tells whether it is about credentials."""
+        known = self.error_code in CODES and self.error_code.startswith("A2A_")
+        if known and self.error_code != CONTROL_PLANE_ERROR:
             return self.error_code
         refused = int(self.code) in (401, 403)
         return "A2A_CONTROL_PLANE_DENIED" if refused else CONTROL_PLANE_ERROR

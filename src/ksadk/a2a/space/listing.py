@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ksadk.a2a.space import answers
+from ksadk.a2a.space.errors import A2AControlPlaneError
 from ksadk.a2a.space.models import AgentListing, SpaceAgent
 
 PAGE_SIZE = 50
@@ -30,7 +31,7 @@ async def _reading(page: Page, action: str, if_none_match: str) -> AgentListing 
     first = await page("", if_none_match)
     if first.not_modified:
         if not if_none_match:
-            raise answers.invalid(action, "that nothing has changed, which was not asked")
+            raise _not_asked(action)
         return first
     agents: dict[str, SpaceAgent] = {}
     cursors = {""}
@@ -44,5 +45,11 @@ async def _reading(page: Page, action: str, if_none_match: str) -> AgentListing 
             raise answers.invalid(action, "pages that do not end")
         cursors.add(at.next_cursor)
         at = await page(at.next_cursor, "")
+        if at.not_modified:
+            raise _not_asked(action)
         if at.etag != first.etag:
             return None
+
+
+def _not_asked(action: str) -> A2AControlPlaneError:
+    return answers.invalid(action, "that nothing has changed, which was not asked")
