@@ -127,7 +127,7 @@ def _taken(result: dict[str, Any], out: Path, force: bool) -> dict[str, Any]:
         return result
     return result | {
         "ok": False, "error_type": result["error_type"] or "already_exists",
-        "error_message": result["error_message"] or f"{len(left)} of the artifacts were not copied to {out}",
+        "error_message": result["error_message"] or f"artifacts that were not copied to {out}: {len(left)}",
         "hint": result.get("hint") or "Use --force to replace what is there, or another --out.",
         "left_out": [*result.get("left_out", ()), *left],
     }  # fmt: skip
@@ -136,7 +136,7 @@ def _taken(result: dict[str, Any], out: Path, force: bool) -> dict[str, Any]:
 def _end(result: Mapping[str, Any]) -> None:
     """What is to be said when a workflow has ended, and the exit status that it asks for."""
     if "skills" not in result or output.json_wanted.get():
-        output.show_result(result, str)
+        output.show_result(result, str, _words if "skills" in result else None)
         return
     output.forget_persisted(result)
     for warning in result.get("warnings", ()):

@@ -76,6 +76,10 @@ def test_the_exit_status_says_what_kind_of_end_it_was(case: str, command: Comman
     done = execute(command, *arguments, "--prompt", "x", *yes)
     assert done.status == status, done.stderr
     assert words in done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    done = execute(command, *arguments, "--prompt", "x", *yes, "--json")
+    assert done.status == status, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("error: ")] == told
 
 
 def test_what_was_made_before_the_time_was_over_is_told(command: Command) -> None:

@@ -84,7 +84,7 @@ class SkillLock:
             raise SkillError(
                 f"{Difference(name, self.skills.get(name), found)}",
                 code="skill_lock_mismatch",
-                hint="Look at what changed; `agentengine skills lock` then takes it as it is.",
+                hint="Look at what changed; `agentengine skills lock NAME` then takes it as it is.",
             )
 
     def differences(self, found: SkillLock) -> Iterator[Difference]:
