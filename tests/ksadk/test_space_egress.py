@@ -246,6 +246,17 @@ CARRIED: dict[str, dict[str, Any]] = {
     "in the path": {"url": f"{URL}/{TOKEN}/x"},
     "in the path, all of it encoded": {"url": f"{URL}/" + "".join(f"%{ord(char):02x}" for char in TOKEN)},
     "in a message": {"json": {"message": {"parts": [{"text": f"my token is {TOKEN}, keep it"}]}}},
+    **{
+        f"in a message's file, {len(before)} bytes in": {
+            "json": {
+                "message": {"parts": [{"raw": base64.b64encode(before + TOKEN.encode() + b"\n").decode()}]}
+            }
+        }
+        for before in (b"", b"a", b"ab", b"abc")
+    },
+    "in a data URL of the other alphabet": {
+        "json": {"text": base64.urlsafe_b64encode(f"?>{TOKEN}?>".encode()).decode()}
+    },
     "in a form": {"data": {"token": PERMIT}},
     "in a file": {"files": {"file": TOKEN.encode()}},
     "as a cookie": {"headers": {"Cookie": f"a={TOKEN}"}},

@@ -7,7 +7,6 @@ was put in.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
@@ -124,7 +123,7 @@ def _conflict(what: str) -> NoReturn:
 def _refuse_platform_secrets(request: httpx.Request, body: bytes, secrets: Iterable[str]) -> None:
     texts = list(_texts(request, body))
     for secret in secrets:
-        if len(secret) >= SHORTEST_SECRET and any(secret.encode() in text for text in texts):
+        if len(secret) >= SHORTEST_SECRET and any(form in text for form in _forms(secret) for text in texts):
             name = request.url.raw_host.decode("ascii")
             raise A2AEgressError(
                 f"a request to {name} carries a credential of the platform; it was not sent",
@@ -138,9 +137,13 @@ def _texts(request: httpx.Request, body: bytes) -> Iterator[bytes]:
     yield from (body, url.encode(), unquote(url).encode(), unquote_plus(url).encode())
     for name, value in request.headers.raw:
         yield from (name, value)
-        scheme, _, rest = value.strip().partition(b" ")
-        if scheme.lower() == b"basic":
-            try:
-                yield base64.b64decode(rest, validate=True)
-            except binascii.Error:
-                pass
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """A secret as it is, and as it is in base64 of either alphabet: of a file, or of a user and a password.
+    What is before it there takes part in some of its characters, and what is after it in the last."""
+    data = secret.encode()
+    yield data
+    for before, mixed in enumerate((0, 2, 3)):
+        coded = base64.b64encode(bytes(before) + data)[mixed : (before + len(data)) * 8 // 6]
+        yield from (coded, coded.translate(bytes.maketrans(b"+/", b"-_")))
