@@ -100,6 +100,7 @@ def center(
 
     from agentengine_cli.calls import read_text, seconds_of
     from agentengine_cli.serve_log import start_log
+    from ksadk.a2a.center.registering import DIRECTORY
     from ksadk.listening import listen
     from ksadk.settings import Settings
 
@@ -116,7 +117,7 @@ def center(
         url = checked_url(url, "--url")
     start_log("json" if log_format == "json" else "text")
     with tempfile.TemporaryDirectory(prefix="a2a-center-") as temporary:
-        directory = Path(temporary) if demo else data_dir or Settings.from_env().state_dir() / "a2a-center"
+        directory = Path(temporary) if demo else data_dir or Settings.from_env().state_dir() / DIRECTORY
         directory = directory.absolute()
         tokens = _token_dirs(token_dir or [], directory)
         listening = listen(host, port)

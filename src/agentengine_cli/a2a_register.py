@@ -73,7 +73,7 @@ def register(
       agentengine a2a register http://127.0.0.1:8081 --space-id space-demo
       agentengine a2a register vendor-card.json --space-id space-demo --route public --credential key.json
     """
-    from ksadk.a2a.center.registering import admin_token
+    from ksadk.a2a.center.registering import ADMIN_FILE, DIRECTORY, admin_token
     from ksadk.a2a.center.registering import register as ask_center
 
     if route not in _ROUTES:
@@ -86,7 +86,7 @@ def register(
             code="space_not_configured",
             hint="--center URL names one, or KSADK_A2A_CONTROL_PLANE_URL; agentengine a2a center runs one.",
         )
-    token = admin_token(admin_token_file or settings.state_dir() / "a2a-center" / "admin.token")
+    token = admin_token(admin_token_file or settings.state_dir() / DIRECTORY / ADMIN_FILE)
     request: dict[str, Any] = {"A2ASpaceId": space_id, "RouteKind": _ROUTES[route]}
     if blocked:
         request["BlockedReason"] = blocked

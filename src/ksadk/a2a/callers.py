@@ -102,31 +102,38 @@ class BearerFile:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> list[tuple[bytes, Caller]]:
-        try:
-            lines = self.path.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise BearerFileError(f"{self.path}: the bearer tokens cannot be read: {why}") from error
         callers = []
-        for number, line in enumerate(lines, 1):
-            words = line.split()
-            if not words or words[0].startswith("#"):
-                continue
-            if len(words) > 2:
-                raise BearerFileError(f"{self.path}:{number}: a line is TOKEN or NAME TOKEN")
-            if len(words[-1]) < _SHORTEST_TOKEN:
-                raise BearerFileError(
-                    f"{self.path}:{number}: a token has at least {_SHORTEST_TOKEN} characters",
-                    hint="Make one with: openssl rand -hex 32",
-                )
-            if len(words) == 2 and not _NAME.fullmatch(words[0]):
-                raise BearerFileError(f"{self.path}:{number}: a name has letters, digits and . _ @ - only")
-            digest = _digest(words[-1])
-            name = words[0] if len(words) == 2 else f"token-{digest.hex()[:16]}"
-            callers.append((digest, Caller(name, authenticated=True)))
-        if not callers:
-            raise BearerFileError(f"{self.path}: holds no bearer token")
+        for name, token in bearer_tokens(self.path):
+            digest = _digest(token)
+            callers.append((digest, Caller(name or f"token-{digest.hex()[:16]}", authenticated=True)))
         return callers
+
+
+def bearer_tokens(path: Path) -> list[tuple[str, str]]:
+    """The name, or "", and the token of each line of a file as `BearerFile` has; there is one at least."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BearerFileError(f"{path}: the bearer tokens cannot be read: {why}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) > 2:
+            raise BearerFileError(f"{path}:{number}: a line is TOKEN or NAME TOKEN")
+        if len(words[-1]) < _SHORTEST_TOKEN:
+            raise BearerFileError(
+                f"{path}:{number}: a token has at least {_SHORTEST_TOKEN} characters",
+                hint="Make one with: openssl rand -hex 32",
+            )
+        if len(words) == 2 and not _NAME.fullmatch(words[0]):
+            raise BearerFileError(f"{path}:{number}: a name has letters, digits and . _ @ - only")
+        found.append((words[0] if len(words) == 2 else "", words[-1]))
+    if not found:
+        raise BearerFileError(f"{path}: holds no bearer token")
+    return found
 
 
 def _digest(token: str) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ksadk.a2a.callers import BearerFileError
+from ksadk.a2a.callers import BearerFileError, bearer_tokens
 from ksadk.a2a.space.answers import opened
 from ksadk.a2a.space.asking import ask, checked_url
 from ksadk.a2a.space.hosted import platform_client
@@ -14,6 +14,11 @@ from ksadk.a2a.wire import without
 
 ADMIN_PATH = "/agentengine/admin/v1/a2a"
 REGISTER = "RegisterA2AAgent"
+
+DIRECTORY = "a2a-center"
+"""Of a center's data, in the user's state, where no other is named."""
+ADMIN_FILE = "admin.token"
+"""Of the administrator's token, in that directory."""
 
 
 async def register(center_url: str, token: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,16 +32,14 @@ async def register(center_url: str, token: str, request: Mapping[str, Any]) -> d
 
 
 def admin_token(file: Path) -> str:
-    """The first token of a file whose lines are TOKEN or NAME TOKEN, as a center reads it."""
+    """The first token of a file of the center's administrators. `BearerFileError` where it has none that can
+    be sent."""
     try:
-        lines = [line.split() for line in file.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BearerFileError(
-            f"{file}: the center's administrator's token cannot be read: {why}",
-            hint="The center writes it where it keeps its data; --admin-token-file names another file.",
-        ) from error
-    tokens = [words[-1] for words in lines if words and not words[0].startswith("#")]
-    if not tokens or not tokens[0].isascii() or not tokens[0].isprintable():
-        raise BearerFileError(f"{file}: holds no token")
-    return tokens[0]
+        (_, token), *_ = bearer_tokens(file)
+    except BearerFileError as error:
+        where = "The center writes it where it keeps its data; --admin-token-file names another file."
+        error.hint = error.hint or where
+        raise
+    if not token.isascii() or not token.isprintable():
+        raise BearerFileError(f"{file}: its first token holds what no header can")
+    return token

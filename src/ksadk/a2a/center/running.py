@@ -10,10 +10,10 @@ from pathlib import Path
 from ksadk.a2a.callers import BearerFile
 from ksadk.a2a.center.app import Center
 from ksadk.a2a.center.private_files import read_or_make
+from ksadk.a2a.center.registering import ADMIN_FILE
 from ksadk.a2a.center.workload_tokens import Workload
 from ksadk.listening import serve_until_signal
 
-ADMIN_FILE = "admin.token"
 LOCAL = Workload("local", "local")
 """The workload that a center issues tokens for where no other is named."""
 
