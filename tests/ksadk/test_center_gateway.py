@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from centers import ANN, BOB, Served, card_of, serving, sha256_of
+from centers import ANN, BOB, Served, call_of, card_of, serving, sha256_of
 from hypothesis import given
 from hypothesis import strategies as st
 from space_wire import MESSAGE, answer_bytes, request_bytes
@@ -216,6 +216,49 @@ def test_the_owners_credential_goes_to_the_agent_and_to_nobody_else(
     assert line.endswith("?key=q-1 HTTP/1.1")
     assert "agent-key-1" not in answer.text + str(answer.headers)
     assert gateway.call["CredentialHandle"] is None
+
+
+def test_the_credential_of_an_agent_that_has_moved_is_not_shown_where_it_was(
+    tmp_path: Path, agent: Upstream
+) -> None:
+    with listening() as elsewhere, serving(tmp_path / "center") as center:
+        first = center.registered(url=agent.url, Credential={"Headers": {"X-Api-Key": "first-key"}})
+        agent_id = first["A2AAgentId"]
+        calls = [center.call(agent_id, MESSAGE, f"token-{n}") for n in range(2)]
+        center.registered(url=elsewhere.url, Credential={"Headers": {"X-Api-Key": "second-key"}})
+        again = center.call(agent_id, MESSAGE, "token-1")
+        for call in (calls[0], again):
+            assert Gateway(center, agent_id, call).post(send()).status_code == 200
+        now = center.call(agent_id, MESSAGE, "token-2")
+        assert Gateway(center, agent_id, now).post(send()).status_code == 200
+        assert [headers.get("x-api-key") for _, headers, _ in agent.requests] == [None, None]
+        assert [headers.get("x-api-key") for _, headers, _ in elsewhere.requests] == ["second-key"]
+
+
+def test_a_permit_for_an_agent_that_is_called_otherwise_now_is_for_another_version(
+    gateway: Gateway, agent: Upstream
+) -> None:
+    center = gateway.center
+    center.registered(url="https://vendor.example.com", RouteKind="external_public")
+    assert code_of(gateway.post(send())) == (409, "A2A_TARGET_VERSION_CHANGED")
+    again = center.refused("PrepareA2ACall", call_of(gateway.agent_id, MESSAGE))
+    assert again == (409, "A2A_TARGET_VERSION_CHANGED", "ExpectedVersionId")
+    assert agent.requests == []
+
+
+@pytest.mark.parametrize("name", ["Accept", "A2A-Extensions", "Traceparent", "Tracestate"])
+def test_a_header_of_any_bytes_goes_on_as_it_is(gateway: Gateway, agent: Upstream, name: str) -> None:
+    url = f"/agents/{gateway.agent_id}/a2a/jsonrpc"
+    headers = [(key.encode(), value.encode()) for key, value in gateway.headers().items()]
+    answer = gateway.center.http.post(url, json=send(), headers=[*headers, (name.encode(), b"\xe9\xff")])
+    assert answer.status_code == 200
+    assert agent.last[1][name.lower()] == "\xe9\xff"
+
+
+def test_a_message_with_a_number_beyond_all_floats_is_refused(gateway: Gateway, agent: Upstream) -> None:
+    answer = gateway.post(send({**MESSAGE, "metadata": {"n": 10**400}}))
+    assert code_of(answer) == (400, "A2A_INVALID_REQUEST")
+    assert agent.requests == []
 
 
 def test_a_stream_comes_through_event_by_event(gateway: Gateway, agent: Upstream) -> None:
@@ -451,6 +494,24 @@ def test_a_path_in_percent_signs_is_the_task_that_it_names_or_none(
         assert agent.last[0].startswith("GET /a2a/v1/tasks/remote-task-1 ")
     else:
         assert agent.requests == []
+
+
+@pytest.mark.parametrize("task_id", [".", ".."])
+@pytest.mark.parametrize("ending", ["", "?historyLength=1"])
+def test_a_task_whose_id_leads_elsewhere_in_a_path_is_not_asked_of(
+    gateway: Gateway, agent: Upstream, task_id: str, ending: str
+) -> None:
+    """`/tasks/.` is `/tasks`, which would list everybody's."""
+    request = {"A2ATaskId": gateway.call["A2ATaskId"], "ObservedAt": "2026-11-30T08:00:00Z"}
+    gateway.center.ask("BindA2ARemoteTask", request | {"RemoteTaskId": task_id})
+    headers = gateway.headers(gateway.permit("get_task"))
+    for written in (task_id, task_id.replace(".", "%2e")):
+        raw = f"/agents/{gateway.agent_id}/a2a/v1/tasks/{written}{ending}".encode()
+        answer = gateway.center.http.get(
+            httpx.URL(gateway.center.url).copy_with(raw_path=raw), headers=headers
+        )
+        assert answer.status_code in (400, 404)
+    assert agent.requests == []
 
 
 def test_a_request_with_a_key_twice_reaches_the_agent_with_it_once(gateway: Gateway, agent: Upstream) -> None:

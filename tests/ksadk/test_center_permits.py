@@ -147,6 +147,23 @@ def test_a_credential_is_given_for_nothing_else(center: Served) -> None:
     assert center.ask("ResolveA2ACredential", asked(hosted))["Injection"]["Headers"] == {}
 
 
+def test_the_credential_of_an_agent_that_has_moved_is_not_given_for_where_it_was(center: Served) -> None:
+    call = external(center)
+    moved = card_of("vendor", "https://elsewhere.example.com", description="Someone else's.")
+    moved["name"] = VENDOR["name"]
+    second = center.register(moved, "external_public", Credential={"Headers": {"X-Api-Key": "second-key"}})
+    assert second["Data"]["A2AAgentId"] == call["Target"]["A2AAgentId"]
+    again = center.call(call["Target"]["A2AAgentId"], MESSAGE)
+    assert again == call | {"CredentialHandle": None}
+    now = center.call(call["Target"]["A2AAgentId"], MESSAGE, "token-2")
+    for handle in (call["CredentialHandle"], now["CredentialHandle"]):
+        refused = center.refused("ResolveA2ACredential", asked(call, CredentialHandle=handle))
+        assert refused[:2] == (403, "A2A_PERMIT_INVALID")
+    assert center.ask("ResolveA2ACredential", asked(again))["Injection"]["Headers"] == {}
+    given = center.ask("ResolveA2ACredential", asked(now))["Injection"]["Headers"]
+    assert given == {"X-Api-Key": "second-key"}
+
+
 def test_a_credential_is_given_no_more_once_its_agent_is_blocked(center: Served) -> None:
     call = external(center)
     center.register(VENDOR, "external_public", BlockedReason="it leaks")
@@ -171,6 +188,13 @@ def test_a_credential_stands_in_no_other_answer_and_in_no_table(center: Served, 
         {"Headers": {"X-Api-Key": "vendor-key-1\r\nX: y"}},
         {"Headers": {"X-Api-Key": "vendor-key-é"}},
         {"Headers": {"X-Api-Key": ""}},
+        {"Headers": {"Content-Length": "1"}},
+        {"Headers": {"Transfer-Encoding": "chunked"}},
+        {"Headers": {"host": "vendor-key.example.com"}},
+        {"Headers": {"A2A-Version": "0.3"}},
+        {"Headers": {"X-Api-Key": "vendor-key-1", "x-api-key": "vendor-key-2"}},
+        {"Headers": {"Cookie": "k=vendor-key-1"}, "Cookies": {"c": "v"}},
+        {"Cookies": {"c": "vendor-key-1; d=e"}},
         {"Headers": {"X-Api-Key": 1}},
         {"Query": {"key": "vendor-key-" + "x" * 9000}},
         {"Cookies": {f"c{n}": "vendor-key-1" for n in range(40)}},

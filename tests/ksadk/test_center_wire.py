@@ -6,6 +6,7 @@ the center's own take their places. Everything else is the same byte for byte.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import socket
@@ -210,6 +211,7 @@ def test_events_are_taken_and_the_same_ones_not_again(space: Served) -> None:
     assert data_of(exchanged(space, "append_events")) == {"AcceptedCount": 0}
 
 
+NESTED = base64.urlsafe_b64encode(b"[" * 100_000).decode()
 SHA = sha256_of(MESSAGE)
 CALL = call_of(AGENT, MESSAGE, "token-2")
 SEND = {
@@ -232,6 +234,7 @@ BIND = {"A2ATaskId": TASK, "RemoteTaskId": "r", "ObservedAt": "2026-11-30T08:00:
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "PageSize": 101}, "PageSize"),
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "IncludeBlocked": "yes"}, "IncludeBlocked"),
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "Cursor": "cursor-2"}, "Cursor"),
+        ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "Cursor": NESTED}, "Cursor"),
         ("PrepareA2ACall", CALL | {"MessageSha256": SHA.upper()}, "MessageSha256"),
         ("PrepareA2ACall", CALL | {"MessageId": ""}, "MessageId"),
         ("PrepareA2ACall", CALL | {"IdempotencyToken": "x" * 257}, "IdempotencyToken"),

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.a2a.center.private_files import read_private, write_private
+from ksadk.a2a.space.errors import A2AEgressError
 from ksadk.a2a.space.fields import InvalidPayload, object_of
+from ksadk.a2a.space.injection import check_injectable
 from ksadk.a2a.space.models import Credential
 
 MAX_VALUES = 32
@@ -61,6 +63,10 @@ def read_credential(value: Any) -> Credential:
             f"Credential has {', '.join(sorted(unknown))[:80]}; {', '.join(_PARTS)} are known"
         )
     credential = Credential.from_payload({"Injection": given})
+    try:
+        check_injectable(credential)
+    except A2AEgressError as error:
+        raise InvalidPayload(error.message) from error
     parts: tuple[Mapping[str, str], ...] = (credential.headers, credential.query, credential.cookies)
     if sum(map(len, parts)) > MAX_VALUES:
         raise InvalidPayload(f"Credential has more than {MAX_VALUES} values")

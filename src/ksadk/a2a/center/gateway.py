@@ -110,17 +110,15 @@ class Gateway:
         handle = agent.credential_handle
         owners = self._credentials.get(handle, "") if handle else Credential()
         body = asked.body(binding)
-        # As the bytes that they came as: any byte may be in a header, and httpx writes texts in ASCII only.
-        sent: dict[str, str | bytes] = {
-            name: headers[name].encode("latin-1") for name in _PASSED_ON if name in headers
-        }
+        sent = {name: headers[name] for name in _PASSED_ON if name in headers}
         sent |= {"accept-encoding": "identity"} | ({"content-type": "application/json"} if body else {})
         sent |= {ACCOUNT_HEADERS[0]: workload.account, RUNTIME_HEADERS[1]: workload.name}
         sent |= {name.lower(): value for name, value in owners.headers.items()}
         if owners.cookies:
             sent["cookie"] = "; ".join(f"{name}={value}" for name, value in owners.cookies.items())
         url = httpx.URL(asked.url(upstream, binding)).copy_merge_params(dict(owners.query))
-        return self._http.build_request("POST" if body else "GET", url, headers=sent, content=body)
+        as_they_came = httpx.Headers(sent, encoding="latin-1")  # any byte may be in a header
+        return self._http.build_request("POST" if body else "GET", url, headers=as_they_came, content=body)
 
     async def _passed_back(self, agent: Agent, response: httpx.Response) -> Response:
         if response.status_code in (401, 403, 407) or response.is_redirect:

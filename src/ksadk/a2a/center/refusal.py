@@ -44,3 +44,11 @@ def invalid(field: str, message: str) -> Refusal:
 def not_found(what: str, field: str, value: str) -> Refusal:
     """Somebody else's is answered like one that there is not."""
     return Refusal(404, f"A2A_{what.upper()}_NOT_FOUND", f"there is no {what} {value[:256]!r}", field=field)
+
+
+def version_changed(current_version_id: str) -> Refusal:
+    """The agent has another version than the one that was asked for."""
+    return Refusal(
+        409, "A2A_TARGET_VERSION_CHANGED", "the agent has another version now", retryable=True,
+        field="ExpectedVersionId", details={"CurrentVersionId": current_version_id},
+    )  # fmt: skip

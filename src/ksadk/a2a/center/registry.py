@@ -6,13 +6,14 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ksadk.a2a.center import cards
 from ksadk.a2a.center.credentials import Credentials
 from ksadk.a2a.center.database import Database, Row, Transaction
-from ksadk.a2a.center.refusal import Refusal, not_found
+from ksadk.a2a.center.refusal import Refusal, not_found, version_changed
+from ksadk.a2a.space.hosted import Origin
 from ksadk.a2a.space.models import Credential, RouteKind
 from ksadk.a2a.wire import Interface
 
@@ -61,6 +62,11 @@ class Agent:
         """Where the gateway reaches it in that binding; None where it does not offer that."""
         offered = cards.interfaces(self.card, self.route_kind)
         return next((it.url for it in offered if it.binding == binding), None)
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """Where what it is shown of its owner may go."""
+        return cards.origins(self.card, self.route_kind)
 
     def to_payload(self, base_url: str) -> dict[str, Any]:
         """The item of `Agents`."""
@@ -212,18 +218,23 @@ class Registry:
     async def agent(
         self, transaction: Transaction, agent_id: str, version_id: str | None = None
     ) -> Agent | None:
-        """An agent in its version of now, or in the one that is named."""
+        """An agent in its version of now, or in the one that is named: without a credential where the agent
+        has moved since, as that is for another address. `Refusal` where it is called otherwise now."""
         rows = await transaction.run(_AGENTS + "a.agent_id = :agent_id", agent_id=agent_id)
         if not rows:
             return None
-        row = dict(rows[0])
-        if version_id not in (None, row["version_id"]):
-            (version,) = await transaction.run(
-                "SELECT version_id, card FROM a2a_center_versions WHERE version_id = :version_id",
-                version_id=version_id,
-            )
-            row |= version
-        return Agent.of_row(row)
+        now = Agent.of_row(rows[0])
+        if version_id in (None, now.version_id):
+            return now
+        (version,) = await transaction.run(
+            "SELECT version_id, card FROM a2a_center_versions WHERE version_id = :version_id",
+            version_id=version_id,
+        )
+        named = Agent.of_row({**rows[0], **version})
+        if not cards.interfaces(named.card, named.route_kind):
+            raise version_changed(now.version_id)
+        moved = not named.origins <= now.origins
+        return replace(named, credential_handle=None) if moved else named
 
 
 def _kept(before: Agent, registration: Registration) -> str | None:
@@ -231,10 +242,7 @@ def _kept(before: Agent, registration: Registration) -> str | None:
     if before.credential_handle is None:
         return None
     now = cards.origins(registration.card, registration.route_kind)
-    if (
-        not now <= cards.origins(before.card, before.route_kind)
-        or before.route_kind != registration.route_kind
-    ):
+    if not now <= before.origins or before.route_kind != registration.route_kind:
         raise Refusal(
             409,
             "A2A_CREDENTIAL_REQUIRED",
