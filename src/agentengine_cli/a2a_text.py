@@ -47,7 +47,7 @@ class StreamText:
         told, self._state = self._state, update.state
         names = self._place.names(update)
         lines = [field(*name) for name in (names if update.kind == "task" else names[-1:])]
-        if update.kind != "task" and update.state == told:
+        if update.state == told:
             lines = []
         write_utf8("".join([*lines, *_said(update), *_artifacts(update)]))
 

@@ -240,9 +240,15 @@ def test_an_agent_that_does_not_stream_is_asked_until_it_has_ended(command: Comm
         assert server.operations().count("GetTask") == 3
 
 
-def test_a_task_that_takes_too_long_is_told_by_the_platforms_id(command: Command, space: Serving) -> None:
-    with space(SendMessage=WORKING, SubscribeToTask=DOES_NOT_STREAM, GetTask=STILL_WORKING):
-        done = command("a2a", "call", AGENT, "hi", "--timeout", "0.3", "--json")
+def test_a_task_that_takes_too_long_is_told_by_the_platforms_id(
+    command: Command, space: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_long(*_: Any, **__: Any) -> None:  # on any machine, and only once the task is known
+        raise TimeoutError
+
+    monkeypatch.setattr("agentengine_cli.a2a_space_call.ended", too_long)
+    with space(SendMessage=WORKING):
+        done = command("a2a", "call", AGENT, "hi", "--json")
         assert (done.status, done.json["error"]["code"]) == (5, "A2ACLI_ERR_TIMEOUT")
         assert f"task {TASK} is working, and goes on" in done.stderr
         assert f"hint: agentengine a2a status --space-id {SPACE} {TASK} --wait\n" in done.stderr
@@ -259,6 +265,7 @@ def test_a_stream_shows_what_comes_once(command: Command, space: Serving) -> Non
         shown = command("a2a", "call", AGENT, "hi", "--stream").stdout
         assert shown.count(ANSWER) == 1
         assert shown.startswith(f"Task: {TASK}\nAgent: {AGENT}\nStatus: working\n")
+        assert shown.count("Status: working") == 1
         assert shown.endswith(f"Task: {TASK}\nAgent: {AGENT}\nStatus: completed\n")
 
 
@@ -340,8 +347,9 @@ def test_a_token_that_is_not_there_is_an_authentication_error(
 
 
 def test_what_the_platform_was_not_told_is_said_and_told_by_the_next_call(
-    command: Command, space: Serving
+    command: Command, space: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ksadk.a2a.space.client.FLUSH_SECONDS", 0.5)  # over before a second try
     refused = ["error_503_html"]
     with space(SendMessage="hosted_send", AppendA2ATaskEvents=refused):
         done = command("a2a", "call", AGENT, "hi")
