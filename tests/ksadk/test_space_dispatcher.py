@@ -604,7 +604,7 @@ def test_a_flush_ends_though_the_clock_is_put_back(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         put_back = 3600.0
         await fill(outbox, "b:1")
-        done = await asyncio.wait_for(flushing, 5)
+        done = await asyncio.wait_for(flushing, PATIENCE)
         await dispatcher.stop(0)
         await outbox.aclose()
         return done

@@ -21,6 +21,7 @@ from ksadk.a2a.hosted.verifiers import GatewayIdentityVerifier, GatewayProbeVeri
 from ksadk.a2a.options import Limits, ServerOptions
 from ksadk.a2a.space.client import A2ASpaceClient
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient, SpaceBackend
+from ksadk.a2a.space.dispatcher import FLUSH_SECONDS
 from ksadk.a2a.space.hosted import platform_client
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox, event_outbox_path
 from ksadk.a2a.space.pinned_transport import ExternalTransport, PinnedTransport
@@ -30,8 +31,6 @@ from ksadk.a2a.stores.opening import open_stores
 from ksadk.a2a.stores.resume import A2AResumeStateStore, SQLiteA2AResumeStateStore
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
-
-FLUSH_SECONDS = 5.0
 
 
 class AgentEngineA2ABootstrap:

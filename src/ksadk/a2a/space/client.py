@@ -17,7 +17,7 @@ from ksadk.a2a.remote_card import RemoteCard
 from ksadk.a2a.space import answers
 from ksadk.a2a.space.configured import configured_space
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient, SpaceBackend
-from ksadk.a2a.space.dispatcher import A2AEventDispatcher, A2AEventSink
+from ksadk.a2a.space.dispatcher import FLUSH_SECONDS, A2AEventDispatcher, A2AEventSink
 from ksadk.a2a.space.egress import Egress
 from ksadk.a2a.space.errors import VERSION_CHANGED, A2AControlPlaneError, A2ASpaceError, AgentNotCallable
 from ksadk.a2a.space.events import Clock, TaskEvent, utc_now
@@ -34,7 +34,6 @@ from ksadk.a2a.wire import Wire
 from ksadk.sessions import project_dir
 from ksadk.settings import Settings
 
-FLUSH_SECONDS = 5.0
 _LISTINGS = 32
 """How many different listings are kept, to be asked for only if they changed."""
 

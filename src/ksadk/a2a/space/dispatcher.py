@@ -23,6 +23,8 @@ from ksadk.masking import MASK, without_user_info
 
 log = logging.getLogger(__name__)
 
+FLUSH_SECONDS = 5.0
+"""How long is delivered at the end of a process, unless it is said."""
 TASKS_AT_ONCE = 8
 LONGEST_RETRY_SECONDS = 60.0
 LONGEST_SINK_SECONDS = 300.0
@@ -112,7 +114,7 @@ class A2AEventDispatcher:
         """Something was put into the outbox."""
         self._wake.set()
 
-    async def flush(self, timeout: float = 5.0) -> bool:
+    async def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
         """Deliver what waits, what failed before included, for so many seconds; whether nothing is left.
 
         It ends early when nothing that is left can be sent in that time: it failed again, or another process
@@ -133,7 +135,7 @@ class A2AEventDispatcher:
                 return False
             await self._wait(progress, left)
 
-    async def stop(self, flush_timeout_seconds: float = 5.0) -> bool:
+    async def stop(self, flush_timeout_seconds: float = FLUSH_SECONDS) -> bool:
         """Deliver what waits, for so many seconds, and end; whether nothing is left. What is left, the outbox
         keeps for whoever is next."""
         if self._running is None:
