@@ -126,6 +126,7 @@ def test_with_nobody_to_ask_nothing_runs_and_that_is_told(run: Run) -> None:
     with gateway_scope(ToolGateway(approval_mode="strict")):
         result = run(server, on_step=steps.append)
     assert steps[1:] == ["run_command: touch output/b", "run_command failed: approval required"]
+    assert list(result.warnings) == ["1 of 1 tool calls of the model were refused: run_command"]
     assert server.results()[0]["approval_required"] is True
     assert result.output_files == ()
 

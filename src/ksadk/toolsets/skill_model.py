@@ -12,10 +12,11 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ksadk.errors import KsadkError
+from ksadk.errors import CODES, KsadkError
 from ksadk.runtime_context import workspace_root_scope
 from ksadk.skills.runtime.model_loop import Instructions, Model, ModelTool, follow_instructions
 from ksadk.skills.runtime.run_directories import RunDirectory
@@ -66,7 +67,8 @@ class Following:
         allowed = [skill.allowed_tools for skill, _ in skills if skill.allowed_tools is not None]
         names = [name for name in OFFERED[self._runtime] if all(_offers(each, name) for each in allowed)]
         work.on_step(f"the model {self._model.name} follows {', '.join(skill.name for skill, _ in skills)}")
-        tools = [_model_tool(find(name), allowed, work, deadline) for name in names]
+        calls = _Calls(work, allowed, deadline)
+        tools = [calls.tool(find(name)) for name in names]
         texts = [
             Instructions(skill.name, skill.body, place.relative_to(run.path).as_posix())
             for skill, place in skills
@@ -75,7 +77,7 @@ class Following:
             followed = follow_instructions(self._model, work.prompt, texts, tools, deadline=deadline)
         if work.on_output is not None and followed.text:
             work.on_output("stdout", followed.text.encode("utf-8", "replace"))
-        return followed
+        return replace(followed, warnings=calls.warnings())
 
 
 @contextmanager
@@ -118,28 +120,52 @@ def _take_output(run: RunDirectory) -> None:
             place.write_bytes(change.after)
 
 
-def _model_tool(tool: Tool, allowed: Sequence[AllowedTools], work: Workflow, deadline: float) -> ModelTool:
-    def call(arguments: dict[str, Any]) -> Any:
-        work.on_step(f"{tool.name}: {_shown(arguments)}")
-        given = dict(arguments)
+@dataclass
+class _Calls:
+    """The calls that a model makes: what they are held to, and how many were not let through."""
+
+    work: Workflow
+    allowed: Sequence[AllowedTools]
+    deadline: float
+    made: int = 0
+    refused: list[str] = field(default_factory=list)
+
+    def tool(self, tool: Tool) -> ModelTool:
+        """A tool as the model is given it."""
+
+        def call(arguments: dict[str, Any]) -> Any:
+            self.made += 1
+            self.work.on_step(f"{tool.name}: {_shown(arguments)}")
+            return self._told(tool, self._called(tool, dict(arguments)))
+
+        return ModelTool(tool.name, tool.description, tool.parameters.json_schema, call)
+
+    def warnings(self) -> tuple[str, ...]:
+        """That calls were refused, whatever the model says of its success."""
+        if not self.refused:
+            return ()
+        names = ", ".join(dict.fromkeys(self.refused))
+        return (f"{len(self.refused)} of {self.made} tool calls of the model were refused: {names}",)
+
+    def _called(self, tool: Tool, given: dict[str, Any]) -> Any:
         if tool.name in _COMMANDS:
-            if not all(_lets(each, tool.name, given) for each in allowed):
-                return _told(tool, work, _refused(allowed).to_result())
-            left = max(1, math.ceil(deadline - time.monotonic()))
+            if not all(_lets(each, tool.name, given) for each in self.allowed):
+                return _refused(self.allowed).to_result()
+            left = max(1, math.ceil(self.deadline - time.monotonic()))
             asked = given.get("timeout")
             given["timeout"] = min(asked, left) if isinstance(asked, int) and asked > 0 else left
-        return _told(tool, work, call_for_model(tool, given))
+        return call_for_model(tool, given)
 
-    return ModelTool(tool.name, tool.description, tool.parameters.json_schema, call)
-
-
-def _told(tool: Tool, work: Workflow, result: Any) -> Any:
-    """A result, once whoever looks on has been told that the call was not made, or failed."""
-    if isinstance(result, dict) and not result.get("ok", True):
-        why = result.get("error_message") or str(result.get("type", "")).replace("_", " ")
-        if why:
-            work.on_step(f"{tool.name} failed: {why}")
-    return result
+    def _told(self, tool: Tool, result: Any) -> Any:
+        """A result, once whoever looks on has been told that the call was not made, or failed."""
+        if isinstance(result, dict) and not result.get("ok", True):
+            code = result.get("error_type") or result.get("type", "")
+            if code in CODES and CODES[code].kind in ("approval", "denied"):
+                self.refused.append(tool.name)
+            why = result.get("error_message") or str(result.get("type", "")).replace("_", " ")
+            if why:
+                self.work.on_step(f"{tool.name} failed: {why}")
+        return result
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:

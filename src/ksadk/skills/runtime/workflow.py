@@ -77,12 +77,14 @@ class Workflow:
 
 @dataclass(frozen=True)
 class Followed:
-    """What a model made of skills' instructions. `error_type` None where it came to an end of its own."""
+    """What a model made of skills' instructions. `error_type` None where it came to an end of its own.
+    `warnings` tell what it was not let do."""
 
     text: str
     error_type: str | None = None
     error_message: str | None = None
     hint: str | None = None
+    warnings: Sequence[str] = ()
 
 
 class Follow(Protocol):
@@ -296,6 +298,7 @@ class _Running:
         except KsadkError as error:
             followed = Followed("", error.code, error.message, error.hint)
         self._stdout.append(followed.text)
+        self._warnings += followed.warnings
         for skill in rest:
             if followed.error_type:
                 self._fail(skill, followed.error_type, followed.error_message or "", followed.hint)
