@@ -151,9 +151,30 @@ class Broken(ServerCallContextBuilder):
         raise PermissionError("SECRET")
 
 
+class Saying(ServerCallContextBuilder):
+    """Gives what is no call context."""
+
+    def __init__(self, said: Any) -> None:
+        self._said = said
+
+    def build(self, request: Request) -> ServerCallContext:
+        said: ServerCallContext = self._said
+        return said
+
+
 class Plain(ServerCallContextBuilder):
     def build(self, request: Request) -> ServerCallContext:
         return ServerCallContext(user=UnauthenticatedUser(), state={"headers": dict(request.headers)})
+
+
+@pytest.mark.parametrize("said", [None, "ann", {"user": "ann"}], ids=repr)
+def test_a_context_builder_that_gives_no_call_context_lets_nobody_in(said: Any) -> None:
+    ran: list[str] = []
+    with serving(lambda text: ran.append(text) or text, context_builder=Saying(said)) as called:
+        status, _, data = called.request("POST", "/a2a/jsonrpc", {"Content-Type": "application/json"}, b"{}")
+        assert (status, json.loads(data)["error"]["status"]) == (401, "UNAUTHENTICATED")
+        assert called.request("POST", "/a2a/v1/message:send", {}, b"{}")[0] == 401
+    assert ran == []
 
 
 def test_a_context_builder_that_raises_is_a_401_of_fixed_text_and_the_card_is_for_everybody() -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.server.context import ServerCallContext
+from a2a.server.routes.common import ServerCallContextBuilder
 from a2a_server import Scripted, ScriptedRun, Served, serving
+from starlette.requests import Request
 
 from ksadk.a2a.runners.base import Call, Text, Thinking
 
@@ -122,3 +125,17 @@ def test_a_stream_is_frames_of_raw_utf_8_that_end_with_the_task(
     assert [update.get("append", False) for update in said] == [False, True, True, True]
     assert updates[-1]["artifact"]["parts"] == [{"text": "你好 🚀"}] and updates[-1]["lastChunk"]
     assert {update["artifact"]["artifactId"] for update in updates[2:]} == {f"{task}-response"}
+
+
+class Failing(ServerCallContextBuilder):
+    def build(self, request: Request) -> ServerCallContext:
+        raise RuntimeError("SECRET")
+
+
+def test_the_words_of_an_exception_are_no_answer_to_a_caller() -> None:
+    with serving(Scripted(echo), contexts=Failing()) as served:
+        for method in ("GetTask", "SubscribeToTask"):
+            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "x"}}
+            answer = served.http.post("/a2a/jsonrpc", json=call)
+            assert (answer.json()["error"]["code"], "SECRET" in answer.text) == (-32603, False)
+        assert "SECRET" not in served.http.get("/a2a/v1/tasks/x").text

@@ -361,6 +361,28 @@ def test_a_task_is_bound_once_and_to_one_task_of_the_agents(do: Any) -> None:
     do(work)
 
 
+@pytest.mark.parametrize("dsn", ["sqlite", "postgresql"], indirect=True)
+def test_centers_that_share_a_database_bind_a_task_to_one_task_of_the_agents(
+    dsn: str, tmp_path: Path, clock: Clock
+) -> None:
+    async def work() -> None:
+        desks = [Desk(dsn, tmp_path, clock) for _ in range(4)]
+        await desks[0].registered()
+        for n in range(5):
+            task = (await desks[0].called(f"t{n}")).task_id
+            binds = [
+                desk.ledger.bind(ANN, task, RemoteTask(f"r{n}-{m}", "c")) for m, desk in enumerate(desks)
+            ]
+            answers = await asyncio.gather(*binds, return_exceptions=True)
+            (bound,) = (m for m, answer in enumerate(answers) if answer is None)
+            assert {type(answer) for answer in answers} == {type(None), Refusal}
+            assert (await desks[0].looked(task)).remote_task == RemoteTask(f"r{n}-{bound}", "c")
+        for desk in desks:
+            await desk.database.aclose()
+
+    asyncio.run(work())
+
+
 def test_events_are_kept_in_order_and_each_once_by_its_id(do: Any) -> None:
     async def work(desk: Desk) -> None:
         task = (await desk.called()).task_id

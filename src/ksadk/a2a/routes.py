@@ -11,6 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from a2a.server.jsonrpc_models import InternalError as JSONRPCInternalError
 from a2a.server.jsonrpc_models import JSONParseError
 from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
@@ -77,7 +78,7 @@ class JsonRpc(JsonRpcDispatcher):
     """The SDK's dispatcher, but for the text of an exception, which it would show the caller (5.4)."""
 
     def _generate_error_response(self, request_id: Any, error: Any) -> JSONResponse:
-        if isinstance(error, InternalError):
+        if isinstance(error, InternalError | JSONRPCInternalError):
             error = InternalError()
         response: JSONResponse = super()._generate_error_response(request_id, error)
         return response

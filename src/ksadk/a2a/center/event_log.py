@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ksadk.a2a.center.database import Database, Row, Transaction
-from ksadk.a2a.center.ledger import time_of
-from ksadk.a2a.center.refusal import Refusal, not_found
+from ksadk.a2a.center.ledger import held_task, time_of
+from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.center.wire_positions import Place, WirePositions
 from ksadk.a2a.center.workload_tokens import Workload
 from ksadk.a2a.space.events import TaskEvent
@@ -55,16 +55,9 @@ class EventLog:
         `Refusal` where there is no such task, or it has too many events.
         """
         async with self._database.transaction() as transaction:
-            # A change, so that no other center gets between.
-            tasks = await transaction.run(
-                """UPDATE a2a_center_tasks SET event_count = event_count
-                WHERE task_id = :task_id AND owner = :owner RETURNING *""",
-                task_id=task_id, owner=workload.owner,
-            )  # fmt: skip
-            if not tasks:
-                raise not_found("task", "A2ATaskId", task_id)
+            task = await held_task(transaction, workload, task_id)
             positions = WirePositions(task_id, await _last_places(transaction, task_id))
-            number = first = tasks[0]["event_count"]
+            number = first = task["event_count"]
             for event in events:
                 place = positions.place(event.source_event_id, event.kind)
                 if await _is_known(transaction, task_id, event):
@@ -83,7 +76,7 @@ class EventLog:
             if number > MAX_EVENTS:
                 raise Refusal(409, "A2A_TASK_LOG_FULL", f"a task has at most {MAX_EVENTS:,} events")
             if number > first:
-                await self._stand(transaction, tasks[0], number, events)
+                await self._stand(transaction, task, number, events)
         return int(number - first)
 
     async def end_silent(self) -> int:

@@ -103,7 +103,7 @@ class Ledger:
         """Permit an operation on a task, at the agent's version of now. The same token again is the same
         operation."""
         async with self._database.transaction() as transaction:
-            task = await self._task(transaction, workload, call.task_id)
+            task = await held_task(transaction, workload, call.task_id)
             before = call.token and await self._replayed(transaction, workload, call.token, call.sha256)
             version = before["version_id"] if before else None
             agent = await self._registry.agent(transaction, task["agent_id"], version)
@@ -120,7 +120,7 @@ class Ledger:
     async def bind(self, workload: Workload, task_id: str, remote: RemoteTask) -> None:
         """Write down the agent's own ids of a task. They do not change, and are no other task's."""
         async with self._database.transaction() as transaction:
-            task = await self._task(transaction, workload, task_id)
+            task = await held_task(transaction, workload, task_id)
             known = task["remote_task_id"], task["remote_context_id"]
             if known[0] not in (None, remote.task_id) or (
                 remote.context_id and known[1] not in (None, remote.context_id)
@@ -180,15 +180,6 @@ class Ledger:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
-
-    async def _task(self, transaction: Transaction, workload: Workload, task_id: str) -> Row:
-        rows = await transaction.run(
-            "SELECT * FROM a2a_center_tasks WHERE task_id = :task_id AND owner = :owner",
-            task_id=task_id, owner=workload.owner,
-        )  # fmt: skip
-        if not rows:
-            raise not_found("task", "A2ATaskId", task_id)
-        return rows[0]
 
     async def _replayed(
         self, transaction: Transaction, workload: Workload, token: str, sha256: str
@@ -274,6 +265,19 @@ class Ledger:
             credential_handle=None if agent.route_kind == "hosted_gateway" else agent.credential_handle,
             remote_task=_remote(task),
         )
+
+
+async def held_task(transaction: Transaction, workload: Workload, task_id: str) -> Row:
+    """A workload's task, which no other center changes until the transaction ends. `Refusal` where there is
+    none."""
+    rows = await transaction.run(
+        """UPDATE a2a_center_tasks SET event_count = event_count
+        WHERE task_id = :task_id AND owner = :owner RETURNING *""",
+        task_id=task_id, owner=workload.owner,
+    )  # fmt: skip
+    if not rows:
+        raise not_found("task", "A2ATaskId", task_id)
+    return rows[0]
 
 
 def time_of(milliseconds: int) -> str:

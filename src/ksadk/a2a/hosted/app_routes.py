@@ -121,7 +121,12 @@ class _ByContext:
 
     async def admit(self, request: Request, *, card: bool) -> ServerCallContext | None:
         """See `Admission`."""
-        return None if card else self._contexts.build(request)
+        if card:
+            return None
+        context = self._contexts.build(request)
+        if not isinstance(context, ServerCallContext):
+            raise TypeError(f"the context builder gave no call context, but {type(context).__name__}")
+        return context
 
 
 def _live_with(app: Starlette, server: A2AServer, stores: list[object], owned: TaskStore | None) -> None:
