@@ -194,7 +194,7 @@ def test_the_published_card_of_a_hosted_agent_names_the_gateway_only(
 
     async def work(desk: Desk) -> None:
         agent = await desk.registry.register(Registration(SPACE, CARD | hidden, "hosted_gateway"))
-        item = agent.to_payload(BASE)
+        item = agent.listed(BASE).to_payload()
         card = item["AgentCard"]
         assert [interface["url"] for interface in card["supportedInterfaces"]] == [
             f"{BASE}/agents/{agent.agent_id}/a2a/jsonrpc",

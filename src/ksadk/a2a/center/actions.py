@@ -23,7 +23,7 @@ from ksadk.a2a.space.fields import InvalidPayload, flag, identifier, object_of, 
 from ksadk.a2a.space.ids import is_id
 from ksadk.a2a.space.listing import PAGE_SIZE
 from ksadk.a2a.space.message_rules import canonical_json
-from ksadk.a2a.space.models import Credential, Operation, RemoteTask, RouteKind
+from ksadk.a2a.space.models import AgentListing, Credential, Operation, RemoteTask, RouteKind
 from ksadk.search_terms import terms
 
 T = TypeVar("T")
@@ -70,17 +70,16 @@ class Actions:
             if (blocked or not agent.blocked_reason) and (not skill or skill in _skills(agent))
         ]
         ranked = sorted((_rank(agent, prompt), agent) for agent in agents) if agents else []
-        items = [agent.to_payload(self._base_url) for _, agent in ranked]
+        listed = [agent.listed(self._base_url) for _, agent in ranked]
+        items = [agent.to_payload() for agent in listed]
         etag = hashlib.sha256(canonical_json([prompt, skill, blocked, items])).hexdigest()[:32]
-        answer = {"A2ASpaceId": space_id, "Agents": [], "ETag": etag, "NextCursor": "", "NotModified": True}
         if request.get("IfNoneMatch") == etag:
-            return answer
+            return AgentListing(space_id, etag=etag, not_modified=True).to_payload()
         size = _page_size(request)
         first = _after([rank for rank, _ in ranked], _read(text, request, "Cursor", default=""))
-        shown = _page(items[first : first + size])
-        end = first + len(shown)
+        end = first + _fitting(items[first : first + size])
         cursor = _cursor(ranked[end - 1][0]) if end < len(items) else ""
-        return answer | {"Agents": shown, "NextCursor": cursor, "NotModified": False}
+        return AgentListing(space_id, tuple(listed[first:end]), etag, cursor).to_payload()
 
     async def prepare_call(self, workload: Workload, request: Request) -> dict[str, Any]:
         """PrepareA2ACall."""
@@ -166,7 +165,7 @@ class Actions:
             blocked_reason=reason,
             credential=None if given is None else _checked("Credential", lambda: read_credential(given)),
         )
-        return (await self._registry.register(registration)).to_payload(self._base_url)
+        return (await self._registry.register(registration)).listed(self._base_url).to_payload()
 
 
 def _read(reader: Callable[..., T], request: Request, key: str, **named: Any) -> T:
@@ -230,10 +229,10 @@ def _page_size(request: Request) -> int:
     return size
 
 
-def _page(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many as clients read in one answer, and one at least."""
+def _fitting(items: list[dict[str, Any]]) -> int:
+    """How many of them, from the first on, clients read in one answer: one at least, if there is one."""
     sizes = accumulate(len(canonical_json(item)) for item in items)
-    return items[: max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))]
+    return min(len(items), max(1, sum(size <= MAX_PAGE_BYTES for size in sizes)))
 
 
 def _cursor(rank: Rank) -> str:

@@ -14,7 +14,7 @@ from ksadk.a2a.center.credentials import Credentials
 from ksadk.a2a.center.database import Database, Row, Transaction
 from ksadk.a2a.center.refusal import Refusal, not_found, version_changed
 from ksadk.a2a.space.hosted import Origin
-from ksadk.a2a.space.models import Credential, RouteKind
+from ksadk.a2a.space.models import Credential, RouteKind, SpaceAgent
 from ksadk.a2a.wire import Interface
 
 MAX_AGENTS = 1000
@@ -68,19 +68,13 @@ class Agent:
         """Where what it is shown of its owner may go."""
         return cards.origins(self.card, self.route_kind)
 
-    def to_payload(self, base_url: str) -> dict[str, Any]:
-        """The item of `Agents`."""
+    def listed(self, base_url: str) -> SpaceAgent:
+        """The agent as clients know it."""
         card = self.published(base_url)
-        return {
-            "A2AAgentId": self.agent_id,
-            "VersionId": self.version_id,
-            "Source": "hosted" if self.route_kind == "hosted_gateway" else "external",
-            "CardSha256": cards.card_sha256(card),
-            "AgentCard": card,
-            "Callable": not self.blocked_reason,
-            "BlockedReason": self.blocked_reason,
-            "RouteKind": self.route_kind,
-        }
+        return SpaceAgent(
+            self.agent_id, self.version_id, cards.card_sha256(card), card,
+            not self.blocked_reason, self.blocked_reason, self.route_kind,
+        )  # fmt: skip
 
     def _url(self, base_url: str) -> str:
         return f"{base_url}/agents/{self.agent_id}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from a2a.types import AgentCard
@@ -36,17 +37,25 @@ Operation = Literal["send_message", "get_task", "cancel_task", "subscribe_to_tas
 
 @dataclass(frozen=True)
 class SpaceAgent:
-    """An agent of a Space. `card` is its card as the Space holds it, `agent_card` as A2A 1.0 reads it."""
+    """An agent of a Space. `card` is its card as the Space holds it."""
 
     agent_id: str
     version_id: str
-    source: Source
     card_sha256: str
     card: Mapping[str, Any] = field(repr=False)
     callable: bool
     blocked_reason: str
     route_kind: RouteKind
-    agent_card: AgentCard = field(repr=False, compare=False)
+
+    @cached_property
+    def agent_card(self) -> AgentCard:
+        """Its card as A2A 1.0 reads it."""
+        return read_agent_card(self.card)
+
+    @property
+    def source(self) -> Source:
+        """Whose it is: the platform's, which is called through its gateway, or somebody else's."""
+        return "hosted" if self.route_kind == "hosted_gateway" else "external"
 
     @property
     def name(self) -> str:
@@ -62,22 +71,20 @@ class SpaceAgent:
     def from_payload(cls, payload: Any) -> SpaceAgent:
         """An item of `Agents`."""
         item = object_of(payload, "an agent")
-        card = object_of(item.get("AgentCard"), "AgentCard")
-        source = one_of(item, "Source", Source)
-        route_kind = one_of(item, "RouteKind", RouteKind)
-        if (source == "hosted") != (route_kind == "hosted_gateway"):
-            raise InvalidPayload(f"an agent of source {source} has the route {route_kind}")
-        return cls(
+        agent = cls(
             agent_id=identifier(item, "A2AAgentId"),
             version_id=identifier(item, "VersionId"),
-            source=source,
             card_sha256=text(item, "CardSha256"),
-            card=card,
+            card=object_of(item.get("AgentCard"), "AgentCard"),
             callable=flag(item, "Callable"),
             blocked_reason=text(item, "BlockedReason", default=""),
-            route_kind=route_kind,
-            agent_card=read_agent_card(card),
+            route_kind=one_of(item, "RouteKind", RouteKind),
         )
+        source = one_of(item, "Source", Source)
+        if source != agent.source:
+            raise InvalidPayload(f"an agent of source {source} has the route {agent.route_kind}")
+        _ = agent.agent_card  # which is read now, so that a card that is none is an error here
+        return agent
 
     def to_payload(self) -> dict[str, Any]:
         """The item of `Agents`."""
