@@ -96,6 +96,7 @@ def center(
       agentengine a2a center --host 0.0.0.0 --url https://center.example.com --bearer-file admins
     """
     import asyncio
+    import contextlib
     import tempfile
 
     from agentengine_cli.calls import read_text, seconds_of
@@ -116,9 +117,12 @@ def center(
 
         url = checked_url(url, "--url")
     start_log("json" if log_format == "json" else "text")
-    with tempfile.TemporaryDirectory(prefix="a2a-center-") as temporary:
-        directory = Path(temporary) if demo else data_dir or Settings.from_env().state_dir() / DIRECTORY
-        directory = directory.absolute()
+    with (
+        tempfile.TemporaryDirectory(prefix="a2a-center-")
+        if demo
+        else contextlib.nullcontext(data_dir or Settings.from_env().state_dir() / DIRECTORY)
+    ) as place:
+        directory = Path(place).absolute()
         tokens = _token_dirs(token_dir or [], directory)
         listening = listen(host, port)
         options = _options(directory, listening, host, url, allowed_host, bearer_file, tokens, patience)

@@ -69,7 +69,8 @@ class HTTPServer(uvicorn.Server):
 async def serve_until_signal(
     apps: Mapping[socket.socket, Any], ready: Callable[[], None], *, grace: int, max_connections: int
 ) -> None:
-    """Serve an ASGI app at each socket, until SIGINT or SIGTERM; `ready` is called once all of them answer.
+    """Serve an ASGI app at each socket, until SIGINT, SIGTERM or SIGHUP, which nohup has ignored; `ready` is
+    called once all of them answer.
 
     A first signal gives requests `grace` seconds to end, a second ends them at once. Each app's lifespan is
     begun before its first request, and ended after its last.
@@ -96,7 +97,8 @@ async def serve_until_signal(
             server.handle_exit(number, None)
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+    for number in (signal.SIGINT, signal.SIGTERM, *hangup):
         loop.add_signal_handler(number, stop, number)
     serving = [loop.create_task(server.serve([listening])) for listening, server in servers.items()]
     while not all(server.started for server in servers.values()) and not any(it.done() for it in serving):

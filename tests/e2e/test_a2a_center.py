@@ -126,6 +126,21 @@ def test_a_center_to_try_keeps_nothing(agentengine: Run) -> None:
     assert not Path("kept").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("demo", [True, False], ids=["demo", "kept"])
+def test_a_center_that_ends_leaves_nothing_in_temporary_places(
+    tmp_path: Path, data: Path, number: signal.Signals, demo: bool
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    arguments = ("demo",) if demo else ("--data-dir", str(data))
+    log = tmp_path / "center.log"
+    with serving(*arguments, verb="center", log=log, TMPDIR=str(temporary)) as it:
+        assert len(list(temporary.iterdir())) == demo
+        assert it.end(number) == 0
+    assert list(temporary.iterdir()) == []
+
+
 class Processes:
     """A center, an agent and a client, each of which can be killed and started again at its own place."""
 
