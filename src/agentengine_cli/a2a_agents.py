@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -227,8 +228,13 @@ def through_gateway(name: str, conduct: Callable[..., Mapping[str, Any]], argume
 
     Raises the error that the call ended with; prints the envelope of one that needs approval.
     """
+    from ksadk.toolsets.a2a import targets
+
     declared = builtin_tool(name)
-    tool = replace(declared, func=conduct, policy=replace(declared.policy, risk_level="low"))
+    tool = replace(
+        declared, func=conduct, policy=replace(declared.policy, risk_level="low"),
+        targets=partial(targets, reads_files=True),
+    )  # fmt: skip
     approval = options().approval
     with call_scope(name) as gateway:
         if approval:

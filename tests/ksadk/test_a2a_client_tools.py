@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from a2a_replay import CARD, OLD_CARD, fixture_bytes, replaying
 
+from ksadk.tools.gateway import ToolGateway, gateway_scope
+from ksadk.tools.rule_conditions import read_condition
+from ksadk.tools.rules import Rule
 from ksadk.toolsets import describe_agentengine_tools, get_agentengine_tools
 from ksadk.toolsets.a2a import a2a_call, a2a_cancel, a2a_discover, a2a_status
 
@@ -111,9 +114,13 @@ def test_no_file_is_read_for_a_model(name: str) -> None:
         "a2a_status": a2a_status,
         "a2a_cancel": a2a_cancel,
     }[name]
-    result = tool("secret.json", *arguments)
-    assert result["error_type"] == "A2ACLI_ERR_USAGE"
-    assert "s3cret" not in str(result)
+    about_addresses = Rule("deny", "a2a_*", where={"url": read_condition("url", "example.com")})
+    for gateway in (ToolGateway(), ToolGateway(rules=[about_addresses])):
+        with gateway_scope(gateway):
+            for target in ("secret.json", f"file://{Path('secret.json').resolve()}", "file:///etc/passwd"):
+                result = tool(target, *arguments)
+                assert result["error_type"] == "A2ACLI_ERR_USAGE"
+                assert "s3cret" not in str(result)
 
 
 def test_no_credentials_of_the_environment_go_with_a_models_call(monkeypatch: pytest.MonkeyPatch) -> None:

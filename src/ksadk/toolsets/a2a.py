@@ -12,9 +12,9 @@ LONGEST_WAIT = 3600
 _LONGEST_LOOK = 60
 
 
-def _targets(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
+def targets(arguments: Mapping[str, Any], *, reads_files: bool = False) -> Mapping[str, Target]:
     """What a call reaches: in a Space its agent there, else the address that is named or, for a card's file,
-    those in the card."""
+    those in the card. A file is read for a person only; a model's call of one fails."""
     from ksadk.toolsets.a2a_rules import SpaceTargets
     from ksadk.toolsets.a2a_space import space_meant
 
@@ -23,17 +23,17 @@ def _targets(arguments: Mapping[str, Any]) -> Mapping[str, Target]:
     if space_id:
         return SpaceTargets(space_id, named, arguments.get("task_id", ""))
     nowhere = dict.fromkeys(("space", "space_id", "agent"), Target("value", ()))
-    return nowhere | {"url": Target("url", tuple((url,) for url in _addresses(named)))}
+    return nowhere | {"url": Target("url", tuple((url,) for url in _addresses(named, reads_files)))}
 
 
-def _addresses(target: str) -> tuple[str, ...]:
+def _addresses(target: str, reads_files: bool) -> tuple[str, ...]:
     from ksadk.a2a.remote_card import read_card
     from ksadk.a2a.targets import read_target
 
     meant = read_target(target)
     if meant.kind == "url":
         return (meant.place,)
-    if meant.kind == "agent":
+    if meant.kind == "agent" or not reads_files:
         return ()
     return tuple(interface.url for interface in read_card(meant.place).card.supported_interfaces)
 
@@ -43,7 +43,7 @@ _NETWORK = ("public_network",)
 
 
 @builtin(
-    group="a2a", boundary="remote_agent", scopes=_NETWORK, approval_exempt=True, targets=_targets,
+    group="a2a", boundary="remote_agent", scopes=_NETWORK, approval_exempt=True, targets=targets,
     target_names=_RULED, large_fields=("description",),
 )  # fmt: skip
 def a2a_discover(target: str = "", space_id: str = "", prompt: str = "", skill: str = "") -> dict[str, Any]:
@@ -75,7 +75,7 @@ def a2a_discover(target: str = "", space_id: str = "", prompt: str = "", skill: 
 
 @builtin(
     group="a2a", boundary="remote_agent", risk="medium", side_effects=("remote_agent_call",),
-    scopes=_NETWORK, targets=_targets, target_names=_RULED, large_fields=("text",),
+    scopes=_NETWORK, targets=targets, target_names=_RULED, large_fields=("text",),
 )  # fmt: skip
 def a2a_call(
     target: str, message: str, task_id: str = "", context_id: str = "", timeout: int = 300, space_id: str = ""
@@ -103,7 +103,7 @@ def a2a_call(
 
 
 @builtin(
-    group="a2a", boundary="remote_agent", scopes=_NETWORK, approval_exempt=True, targets=_targets,
+    group="a2a", boundary="remote_agent", scopes=_NETWORK, approval_exempt=True, targets=targets,
     target_names=_RULED, large_fields=("text",),
 )  # fmt: skip
 def a2a_status(target: str, task_id: str, space_id: str = "") -> dict[str, Any]:
@@ -122,7 +122,7 @@ def a2a_status(target: str, task_id: str, space_id: str = "") -> dict[str, Any]:
 
 @builtin(
     group="a2a", boundary="remote_agent", risk="medium", side_effects=("remote_task_cancel",),
-    scopes=_NETWORK, targets=_targets, target_names=_RULED,
+    scopes=_NETWORK, targets=targets, target_names=_RULED,
 )  # fmt: skip
 def a2a_cancel(target: str, task_id: str, space_id: str = "") -> dict[str, Any]:
     """Cancel a task of another agent, and return how it stands then.
