@@ -27,42 +27,42 @@ _agentengine_table() {
         ;;
     'a2a serve')
         options='--host --port --url --name --description --skill --agent --task-store-dsn --durability --include-reasoning --no-include-reasoning --bearer-file --allowed-host --trusted-edge --approve-here --remote-approvals --grace --max-body --max-running --log-format --reload --json --output -o --help'
-        values='--host=none --port=none --url=none --name=none --description=none --skill=none --agent=none --task-store-dsn=none --durability=none --bearer-file=none --allowed-host=none --trusted-edge=none --grace=none --max-body=none --max-running=none --log-format=none --output=words:text,json -o=words:text,json'
+        values='--host=none --port=none --url=none --name=none --description=none --skill=none --agent=none --task-store-dsn=none --durability=words:normal,full --bearer-file=file --allowed-host=none --trusted-edge=none --grace=none --max-body=none --max-running=none --log-format=words:text,json --output=words:text,json -o=words:text,json'
         arguments='workspace'
         ;;
     'a2a register')
         options='--space-id --route --blocked --credential --center --admin-token-file --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
-        values='--space-id=spaces --route=none --blocked=none --credential=none --center=none --admin-token-file=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--space-id=spaces --route=words:hosted,public,vpc --blocked=none --credential=file --center=none --admin-token-file=file --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         arguments='none'
         ;;
     'a2a discover')
         options='--space-id --skill --prompt --include-blocked --key --timeout --bearer --session --root --audit-args --log-all --json --output -o --help'
-        values='--space-id=spaces --skill=none --prompt=none --key=none --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--space-id=spaces --skill=none --prompt=none --key=file --timeout=none --bearer=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         arguments='none'
         ;;
     'a2a call')
         options='--agent-card -a --space-id --text --file --data --media-type --task-id --context-id --metadata --stream --wait --async --timeout --poll-interval --transport --bearer --api-key --svc-param --interactive --exit-status --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=spaces --text=none --file=none --data=none --media-type=none --task-id=none --context-id=none --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --text=none --file=none --data=none --media-type=none --task-id=none --context-id=none --metadata=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         arguments='none...'
         ;;
     'a2a status')
         options='--agent-card -a --space-id --wait --watch --history --timeout --poll-interval --exit-status --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=spaces --history=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --history=none --timeout=none --poll-interval=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         arguments='none'
         ;;
     'a2a cancel')
         options='--agent-card -a --space-id --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --space-id=spaces --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --space-id=spaces --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         arguments='none'
         ;;
     'a2a tasks')
         options='--agent-card -a --state --context-id --page-size --page-token --timeout --transport --bearer --api-key --svc-param --session --root --audit-args --log-all --json --output -o --help'
-        values='--agent-card=none -a=none --state=none --context-id=none --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--agent-card=none -a=none --state=none --context-id=none --page-size=none --page-token=none --timeout=none --transport=none --bearer=none --api-key=none --svc-param=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json,jsonl -o=words:text,json,jsonl'
         ;;
     'a2a center')
         options='--host --port --url --data-dir --db --token-dir --bearer-file --allowed-host --task-timeout --log-format --json --output -o --help'
-        values='--host=none --port=none --url=none --data-dir=directory --db=none --token-dir=none --bearer-file=none --allowed-host=none --task-timeout=none --log-format=none --output=words:text,json -o=words:text,json'
-        arguments='none'
+        values='--host=none --port=none --url=none --data-dir=directory --db=none --token-dir=none --bearer-file=file --allowed-host=none --task-timeout=none --log-format=words:text,json --output=words:text,json -o=words:text,json'
+        arguments='words:demo'
         ;;
     'tools')
         commands='list describe call search'
@@ -178,7 +178,7 @@ _agentengine_table() {
         ;;
     'skills execute')
         options='--prompt --input --out --force --timeout --project --dry-run --yes --no-input --approval --wait-approval --session --root --audit-args --log-all --json --output -o --help'
-        values='--prompt=none --input=none --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
+        values='--prompt=none --input=file --out=directory --timeout=none --approval=approved --wait-approval=none --session=none --root=directory --output=words:text,json -o=words:text,json'
         arguments='skills...'
         ;;
     'skills lint')
@@ -193,7 +193,7 @@ _agentengine_table() {
         ;;
     'skills pack')
         options='--out --force --json --output -o --help'
-        values='--out=none --output=words:text,json -o=words:text,json'
+        values='--out=file --output=words:text,json -o=words:text,json'
         arguments='directory'
         ;;
     'skills lock')
@@ -203,7 +203,7 @@ _agentengine_table() {
         ;;
     'skills serve')
         options='--host --port --space --url --token-file --json --output -o --help'
-        values='--host=none --port=none --space=none --url=none --token-file=none --output=words:text,json -o=words:text,json'
+        values='--host=none --port=none --space=none --url=none --token-file=file --output=words:text,json -o=words:text,json'
         arguments='directory'
         ;;
     'approvals')

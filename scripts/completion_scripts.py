@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,6 @@ KINDS = {
     "--code": "file",
     "--content": "text",
     "--edits": "text",
-    "--env-file": "file",
     "--format": "words:json-schema,openai,anthropic,mcp",
     "--framework": "words:" + ",".join(FRAMEWORKS),
     "--group": "groups",
@@ -29,12 +29,12 @@ KINDS = {
     "--new": "text",
     "--old": "text",
     "--outcome": "words:" + ",".join(OUTCOMES),
-    "--output": "words:text,json",
     "--profile": "profiles",
     "--sort": "words:name,mtime,size",
     "--tool": "tools",
     # Arguments by the name that the help gives them, or that with the command
     "DIR": "directory",
+    "FILE": "file",
     "GROUP|PROFILE|TOOL": "toolsets",
     "KEY=CONDITION": "arguments",
     "KEY=VALUE": "arguments",
@@ -44,6 +44,7 @@ KINDS = {
     "TOOL": "tools",
     "VERDICT": "words:" + ",".join(VERDICTS),
     "a2a card PATH": "directory",
+    "a2a center DEMO": "words:demo",
     "approvals approve ID": "requests",
     "approvals deny ID": "requests",
     "approvals show ID": "requests",
@@ -56,6 +57,8 @@ KINDS = {
 }
 """What is offered as a value: `file`, `directory`, `text` (@FILE), `workspace` (a file below --root),
 `words:...`, or a kind that `agentengine --complete` answers."""
+FIXED = re.compile(r"\[?([a-z]+(?:\|[a-z]+)+)\]?")
+"""What a help shows as a value that is one of a few words."""
 
 
 def scripts() -> dict[str, str]:
@@ -90,7 +93,10 @@ def kind_of(command: Command, name: str, value: str = "") -> str:
 
     value: an option's name for its value, which says less than the option's own and is no argument's.
     """
-    return KINDS.get(f"{command.path} {name}") or KINDS.get(name) or KINDS.get(value) or "none"
+    known = KINDS.get(f"{command.path} {name}") or KINDS.get(name) or KINDS.get(value)
+    if not known and (fixed := FIXED.fullmatch(value or name)):
+        return "words:" + fixed[1].replace("|", ",")
+    return known or "none"
 
 
 def shown(options: tuple[Option, ...]) -> Iterator[Option]:

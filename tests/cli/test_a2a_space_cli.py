@@ -51,6 +51,10 @@ STILL_WORKING = http(
 DOES_NOT_STREAM = http(
     '{"jsonrpc":"2.0","id":"*","error":{"code":-32004,"message":"this agent does not stream"}}'
 )
+AWAY = http(
+    '{"error":{"code":502,"status":"UNAVAILABLE","message":"the agent cannot be reached","details":[]}}',
+    "502 Bad Gateway",
+)
 
 
 @pytest.fixture
@@ -322,6 +326,7 @@ def test_a_failed_task_is_told_and_fails_only_when_asked_to(command: Command, sp
         (AGENT, {"PrepareA2ACall": "error_404_html"}, 1, "A2A_CONTROL_PLANE_INVALID_RESPONSE"),
         (EXTERNAL, {"PrepareA2ACall": "prepare_call_external"}, 7, "A2A_PUBLIC_EGRESS_DISABLED"),
         (AGENT, {"SendMessage": DOES_NOT_STREAM}, 1, "UnsupportedOperationError"),
+        (AGENT, {"SendMessage": AWAY}, 3, "A2ACLI_ERR_UNREACHABLE"),
     ],
 )
 def test_an_error_has_its_stable_code_and_exit_status(

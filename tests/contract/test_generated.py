@@ -54,6 +54,19 @@ def test_every_kind_of_value_is_one_that_the_scripts_and_the_program_know(script
     assert kinds <= by_the_shell | set(LIVE)
 
 
+def test_what_a_help_shows_as_one_of_a_few_words_completes(scripts: Any) -> None:
+    shown = {
+        (command.path, name): scripts.kind_of(command, option.names[0], option.metavar)
+        for command in scripts.commands()
+        for option in command.options
+        for name in option.names
+    }
+    assert shown["a2a register", "--route"] == "words:hosted,public,vpc"
+    assert shown["a2a discover", "-o"] == "words:text,json,jsonl"
+    assert shown["doctor", "-o"] == "words:text,json"
+    assert shown["a2a center", "--bearer-file"] == "file"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dist")

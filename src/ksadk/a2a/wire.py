@@ -24,6 +24,7 @@ import httpx
 from ksadk.a2a.card import PROTOCOL_VERSION
 from ksadk.a2a.client_errors import (
     BODY_SHOWN,
+    PROTOCOL_ERRORS,
     AgentError,
     AgentUnreachable,
     InvalidAnswer,
@@ -175,7 +176,10 @@ class Wire:
             said = json.loads(body)
         except (ValueError, RecursionError):
             raise refused from None
-        raise self._error(said) or refused
+        known = self._error(said)
+        if known is None or (refused.kind == "unreachable" and known.code not in PROTOCOL_ERRORS):
+            raise refused  # a gateway answers for an agent that it cannot reach
+        raise known
 
     def _error(self, said: Any) -> AgentError | None:
         """The A2A error that an answer is, in the manner of either binding."""

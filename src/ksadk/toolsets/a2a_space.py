@@ -72,7 +72,8 @@ async def discovered(
         raise A2ASpaceError(
             f"the Space {space_id} has no agent {agent_id}" + (" of that kind" if prompt or skill else ""),
             code="A2A_AGENT_NOT_FOUND",
-            hint="For an agent at an address write the address: http://HOST:PORT.",
+            hint=f"agentengine a2a discover --space-id {space_id} lists agents with their ids; an agent "
+            "at an address is named by it: http://HOST:PORT.",
         )
     return found
 

@@ -94,7 +94,7 @@ class TokenIssuer:
         scheme, _, token = authorization.partition(" ")
         claims = self._signer.read(token.strip(), audience) if scheme.lower() == "bearer" else None
         if claims is None:
-            raise _unauthenticated(f"a bearer token for the audience {audience} is needed")
+            raise _unauthenticated(f"a bearer token of this center for the audience {audience} is needed")
         if claims["exp"] <= self._signer.clock():
             raise _unauthenticated("the token has expired")
         return Workload(str(claims["sub"]), str(claims.get("account_id", "")))
