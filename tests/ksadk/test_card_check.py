@@ -294,6 +294,12 @@ def test_half_a_character_is_an_error_wherever_it_is() -> None:
         json.dumps([finding.to_dict() for finding in check_card(text)], ensure_ascii=False).encode()
 
 
+def test_a_number_beyond_all_floats_is_what_the_sdk_does_not_take() -> None:
+    extension = {"uri": "x:y", "params": {"n": 10**400}}
+    [found] = check_card({**GOOD, "capabilities": {"extensions": [extension]}})
+    assert (found.severity, "the SDK does not take the card" in found.message) == ("error", True)
+
+
 def test_a_flood_of_findings_is_cut() -> None:
     flood = json.dumps({f"k{number}": number for number in range(2_000)})
     assert len(check_card(flood)) == 200

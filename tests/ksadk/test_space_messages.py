@@ -84,6 +84,7 @@ REFUSED: dict[str, Any] = {
     "with parts that are none": {"messageId": "m", "role": "ROLE_USER", "parts": "hi"},
     "with half a surrogate pair": "\udc80",
     "with a number that JSON has not": with_parts({"data": {"n": float("inf")}}),
+    "with a number beyond all floats": with_parts({"data": {"n": 10**400}}),
 }
 
 

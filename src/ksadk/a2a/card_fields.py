@@ -75,7 +75,7 @@ def parse_issues(card: Members) -> Iterator[Issue]:
     """The SDK's own word on a card in which nothing else was found."""
     try:
         ParseDict(card, AgentCard())
-    except ParseError as error:
+    except (ParseError, OverflowError) as error:
         yield Issue("error", (), f"the SDK does not take the card: {shown(str(error), 200)}", "")
 
 

@@ -134,7 +134,7 @@ def _asked(
         message = ParseDict(dict(passed["message"]), Message(), max_recursion_depth=64)
         passed["message"] = MessageToDict(message)
     except (
-        ParseError, LookupError, ArithmeticError, ValueError, TypeError, AttributeError, RecursionError,
+        ParseError, LookupError, OverflowError, ValueError, TypeError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         raise _bad("the request's message is not one of A2A 1.0") from error
     return Asked(operation, method, passed, rpc_id, message)

@@ -92,7 +92,7 @@ def _parsed(message: str | Mapping[str, Any] | Message) -> Message:
     document = {"parts": [{"text": message}]} if isinstance(message, str) else message
     try:
         return ParseDict(dict(document), Message(), max_recursion_depth=64)
-    except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ParseError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InvalidMessage(f"the message is not one of A2A 1.0: {error}") from error
 
 

@@ -104,7 +104,7 @@ def read_agent_card(card: Mapping[str, Any]) -> AgentCard:
     """A card as A2A 1.0 reads it; a field that 1.0 does not have is an error."""
     try:
         return ParseDict(dict(card), AgentCard(), max_recursion_depth=64)
-    except (ParseError, ValueError, TypeError, RecursionError) as error:
+    except (ParseError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidPayload(f"AgentCard is no card of A2A 1.0: {error}") from error
 
 
