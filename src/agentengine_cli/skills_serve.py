@@ -72,7 +72,7 @@ def serve(
     from ksadk.listening import listen, own_url
     from ksadk.skills.serving.app import SkillService
     from ksadk.skills.serving.directory import ServedDirectory
-    from ksadk.skills.serving.running import serve as serve_until_signal
+    from ksadk.skills.serving.running import serve
 
     outside = not host or reach(host) != "loopback"
     token = _token(token_file, may_generate=not outside)
@@ -86,7 +86,7 @@ def serve(
             " speaks https before it, and name that by --url"
         )
     service = SkillService(served, token=token.text, url=url)
-    asyncio.run(serve_until_signal(service, listening, lambda: _say_ready(served, base, token)))
+    asyncio.run(serve(service, listening, lambda: _say_ready(served, base, token)))
 
 
 def _token(file: Path | None, *, may_generate: bool) -> _Token:
