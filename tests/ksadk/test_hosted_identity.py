@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import pytest
@@ -76,7 +76,8 @@ def test_two_callers_never_own_the_same_tasks(one: tuple[str, str, str], other: 
         for account, tenant, principal in (one, other)
     )
     assert (first.owner == second.owner) == (one == other)
-    assert caller_of(first.owner) == first.for_contexts
+    account, tenant, principal = one
+    assert astuple(caller_of(first.owner)) == (account, tenant, ANN.caller_principal_type, principal)
     assert first.owner.count("/") == 3 and len(first.owner) <= LONGEST_OWNER
 
 

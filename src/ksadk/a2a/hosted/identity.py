@@ -67,22 +67,15 @@ class A2AIngressIdentity:
     @property
     def owner(self) -> str:
         """Whose tasks the caller's are: `account/tenant/type/principal`."""
-        return "/".join(quote(side, safe=_UNQUOTED) for side in self._caller())
-
-    @property
-    def for_contexts(self) -> A2AContextIdentity:
-        """The caller as the context store knows it."""
-        return A2AContextIdentity(*self._caller())
-
-    def _caller(self) -> tuple[str, str, str, str]:
-        return (self.account_id, self.tenant_id, self.caller_principal_type, self.caller_principal_id)
+        caller = self.account_id, self.tenant_id, self.caller_principal_type, self.caller_principal_id
+        return "/".join(quote(side, safe=_UNQUOTED) for side in caller)
 
 
 _UNQUOTED = " :@+=,;!*'()&$"
 
 
 def caller_of(owner: str) -> A2AContextIdentity:
-    """The caller whose `A2AIngressIdentity.owner` this is."""
+    """The caller whose `A2AIngressIdentity.owner` this is, as the context store knows it."""
     account, tenant, kind, principal = (unquote(side) for side in owner.split("/"))
     return A2AContextIdentity(account, tenant, kind, principal)
 
