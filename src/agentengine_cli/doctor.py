@@ -207,7 +207,12 @@ def _local_skills(settings: Settings) -> Iterator[Finding]:
 def _a2a_spaces(settings: Settings) -> Iterator[Finding]:
     """The Spaces whose agents can be called, and the tokens that say who asks; nobody is asked."""
     if not settings.a2a_space_ids:
-        return  # told among the services
+        if settings.a2a_control_plane_url:
+            yield Finding(
+                "A2A Spaces", "note", "a control plane is set, and no Space",
+                "KSADK_A2A_SPACE_IDS names the Spaces whose agents can be called.",
+            )  # fmt: skip
+        return  # the rest is told among the services
     from ksadk.a2a.space.configured import configured_space
     from ksadk.a2a.space.errors import WorkloadTokenError
     from ksadk.a2a.space.tokens import WorkloadTokens

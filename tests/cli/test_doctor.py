@@ -329,5 +329,7 @@ def test_spaces_are_told_with_the_tokens_that_keep_them_from_working(
     (tmp_path / "tokens" / "a2a-gateway.jwt").chmod(0o620)
     fault = checks(agentengine("doctor", "--json", **environ))["A2A Spaces"][2]
     assert (fault["state"], "a2a-gateway.jwt" in fault["found"]) == ("fault", True)
+    nowhere = agentengine("doctor", "--json", **(environ | {"KSADK_A2A_SPACE_IDS": ""}))
+    assert checks(nowhere)["A2A Spaces"][1]["state"] == "note"
     [alone] = checks(agentengine("doctor", "--json", KSADK_A2A_SPACE_IDS="space-demo"))["a2a spaces"]
     assert (alone["state"], "no control plane is set" in alone["found"]) == ("fault", True)
