@@ -100,7 +100,7 @@ def _card(body: bytes, source: str, *, old: bool = False) -> RemoteCard:
         raise CardUnusable(f"what is at {source} is no card: a JSON object is expected")
     try:
         card = ParseDict(document, AgentCard(), ignore_unknown_fields=True, max_recursion_depth=64)
-    except (ParseError, ValueError) as error:
+    except (ParseError, ValueError, OverflowError) as error:
         if not old:
             raise CardUnusable(
                 f"the card at {source} is not one of A2A 1.0: {error}",
