@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 _TRANSPORTS = {"jsonrpc": "JSONRPC", "http+json": "HTTP+JSON", "rest": "HTTP+JSON"}
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+_admit: ContextVar[Callable[[str], None]] = ContextVar("admit", default=lambda _: None)
+"""Told of the URLs that the call which runs leads to: rules decide about these, too."""
 
 AgentOption = Annotated[
     str,
@@ -132,14 +136,15 @@ class Connection:
         from ksadk.a2a.client import connect
 
         return connect(
-            self.target, timeout=timeout, transports=self.transports, bearer=self._bearer, extras=self._extras
-        )
+            self.target, timeout=timeout, transports=self.transports, bearer=self._bearer,
+            extras=self._extras, admit=_admit.get(),
+        )  # fmt: skip
 
     async def look(self, timeout: float | None) -> RemoteCard:
         """The agent's card."""
         from ksadk.a2a.client import look_at
 
-        return await look_at(self.target, timeout=timeout, bearer=self._bearer)
+        return await look_at(self.target, timeout=timeout, bearer=self._bearer, admit=_admit.get())
 
     def _extras(self, remote: RemoteCard) -> Extras:
         from ksadk.a2a.wire import Extras
@@ -228,8 +233,9 @@ def through_gateway(name: str, conduct: Callable[..., Mapping[str, Any]], argume
 
     Raises the error that the call ended with; prints the envelope of one that needs approval.
     """
-    from ksadk.toolsets.a2a import targets
+    from ksadk.toolsets.a2a import admits, targets
 
+    _admit.set(admits(name, arguments))
     declared = builtin_tool(name)
     tool = replace(
         declared, func=conduct, policy=replace(declared.policy, risk_level="low"),

@@ -123,6 +123,19 @@ def test_no_file_is_read_for_a_model(name: str) -> None:
                 assert "s3cret" not in str(result)
 
 
+def test_a_rule_about_addresses_holds_for_what_an_address_leads_to() -> None:
+    elsewhere = Rule("deny", "a2a_*", where={"url": read_condition("url", "localhost")})
+    with replaying({"SendMessage": "send_task"}) as there, gateway_scope(ToolGateway(rules=[elsewhere])):
+        local = there.url.replace("127.0.0.1", "localhost")
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {local}/card.json\r\n\r\n".encode()
+        card = fixture_bytes("card").replace(b"http://127.0.0.1:PORT", local.encode())
+        for answer in (moved, card):
+            with replaying({CARD: answer}) as here:
+                assert a2a_call(here.url, "hi")["error_type"] == "denied_by_rule"
+                assert a2a_status(here.url, "t")["error_type"] == "denied_by_rule"
+        assert there.requests == []
+
+
 def test_no_credentials_of_the_environment_go_with_a_models_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSADK_A2A_BEARER", "s3cret")
     with replaying({"SendMessage": "send_task"}) as server:

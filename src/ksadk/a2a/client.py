@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
@@ -31,9 +31,11 @@ from ksadk.a2a.wire import (
     SEND,
     STREAM,
     SUBSCRIBE,
+    Admit,
     Extras,
     Interface,
     Wire,
+    any_url,
     http_client,
 )
 
@@ -206,6 +208,7 @@ async def connect(
     transports: Sequence[str] = (),
     bearer: str = "",
     extras: Callable[[RemoteCard], Extras] = lambda _: NO_EXTRAS,
+    admit: Admit = any_url,
 ) -> AsyncIterator[RemoteAgent]:
     """An agent to speak to, for as long as the `async with` block lasts.
 
@@ -215,27 +218,25 @@ async def connect(
     transports: bindings, the most wanted first.
     bearer: shown to the card's address if that asks for one.
     extras: what goes with every request, given the card.
+    admit: told of each URL before it is asked: the card's, where that leads to, and the agent's own. What it
+        raises ends the call. A `client` that is handed in does not tell it.
     """
     meant = _reached(target)
-    own = http_client(timeout) if client is None else None
-    try:
-        using = client or own
-        assert using is not None
+    async with http_client(timeout, admit) if client is None else nullcontext(client) as using:
         card = await fetch_card(using, meant, bearer)
         interface = choose_interface(card, transports)
         sent = extras(card)
         if sent.secrets:
             refuse_in_the_clear(card, interface)
         yield RemoteAgent(card, interface, Wire(using, interface, sent))
-    finally:
-        if own is not None:
-            await own.aclose()
 
 
-async def look_at(target: str | Target, *, timeout: float | None = 60.0, bearer: str = "") -> RemoteCard:
-    """The card of an agent, also one that cannot be called."""
+async def look_at(
+    target: str | Target, *, timeout: float | None = 60.0, bearer: str = "", admit: Admit = any_url
+) -> RemoteCard:
+    """The card of an agent, also one that cannot be called. `admit` as in `connect`."""
     meant = _reached(target)
-    async with http_client(timeout) as client:
+    async with http_client(timeout, admit) as client:
         return await fetch_card(client, meant, bearer)
 
 
@@ -393,5 +394,5 @@ def _task(result: Any, task_id: str) -> Update:
 def _parsed(document: dict[str, Any], into: Any) -> Any:
     try:
         return ParseDict(document, into, ignore_unknown_fields=True)
-    except (ParseError, ValueError, TypeError, RecursionError) as error:
+    except (ParseError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidAnswer(f"the agent's answer is not A2A 1.0: {error}") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -39,6 +39,8 @@ from ksadk.errors import KsadkError
 VERSION_HEADER = "A2A-Version"
 ENCODINGS = "gzip, deflate"
 """How an answer may be compressed, once."""
+Admit = Callable[[str], None]
+"""Told of a URL before it is asked; raises where it must not be."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _BODY_OF_REFUSAL = 64 * 1024
 
@@ -283,11 +285,21 @@ async def decoded(response: httpx.Response) -> AsyncIterator[bytes]:
         yield part
 
 
-def http_client(timeout: float | None) -> httpx.AsyncClient:
-    """A client that takes no proxy to this machine. `timeout` is how long the other side may be silent."""
+def any_url(_: str) -> None:
+    """Admits every URL."""
+
+
+def http_client(timeout: float | None, admit: Admit = any_url) -> httpx.AsyncClient:
+    """A client that takes no proxy to this machine. `timeout` is how long the other side may be silent;
+    `admit` is told of the URL of each request before it is sent, and may raise."""
+
+    async def admitted(request: httpx.Request) -> None:
+        admit(str(request.url))
+
     local = ("localhost", "127.0.0.1", "[::1]")
     return httpx.AsyncClient(
         timeout=httpx.Timeout(timeout, connect=min(timeout or 15, 15)),
+        event_hooks={"request": [admitted]},
         mounts={f"all://{host}": None for host in local},
     )
 

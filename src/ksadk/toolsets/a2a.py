@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ksadk.tools.registry import Target, builtin
@@ -36,6 +36,22 @@ def _addresses(target: str, reads_files: bool) -> tuple[str, ...]:
     if meant.kind == "agent" or not reads_files:
         return ()
     return tuple(interface.url for interface in read_card(meant.place).card.supported_interfaces)
+
+
+def admits(tool_name: str, arguments: Mapping[str, Any]) -> Callable[[str], None]:
+    """What raises `denied_by_rule` where a rule denies a call of an address by one that it leads to: a card
+    names others than its own, and may be elsewhere than it is asked for."""
+
+    def admit(url: str) -> None:
+        from ksadk.tools.gateway import current_gateway
+        from ksadk.tools.registry import find
+
+        tool = find(tool_name)
+        reached = dict.fromkeys(("space", "space_id", "agent"), Target("value", ()))
+        reached["url"] = Target("url", ((url,),))
+        current_gateway().refuse_by_rule(tool, arguments, reached)
+
+    return admit
 
 
 _RULED = ("url", "space", "agent")
@@ -96,7 +112,9 @@ def a2a_call(
     seconds = min(max(timeout, 1), LONGEST_WAIT)
     space = a2a_space.space_meant(space_id, target)
     if not space:
-        return run_here(_called(target, Outgoing(({"text": message},), task_id, context_id), seconds))
+        outgoing = Outgoing(({"text": message},), task_id, context_id)
+        arguments = {"target": target, "message": message, "task_id": task_id, "context_id": context_id}
+        return run_here(_called(target, outgoing, seconds, admits("a2a_call", arguments)))
     if context_id:
         raise _usage("a Space has no contexts", "task_id goes on with a task.")
     return run_here(a2a_space.called(space, target, message, task_id, seconds))
@@ -157,10 +175,10 @@ def _address(target: str) -> Any:
 async def _card_of(target: str) -> Any:
     from ksadk.a2a.client import look_at
 
-    return await look_at(_address(target))
+    return await look_at(_address(target), admit=admits("a2a_discover", {"target": target}))
 
 
-async def _called(target: str, outgoing: Any, timeout: int) -> dict[str, Any]:
+async def _called(target: str, outgoing: Any, timeout: int, admit: Callable[[str], None]) -> dict[str, Any]:
     import asyncio
 
     from ksadk.a2a.client import connect, timed_out, wait
@@ -168,7 +186,7 @@ async def _called(target: str, outgoing: Any, timeout: int) -> dict[str, Any]:
 
     last: list[Any] = []
     try:
-        async with asyncio.timeout(timeout), connect(_address(target)) as agent:
+        async with asyncio.timeout(timeout), connect(_address(target), admit=admit) as agent:
             return summary(await wait(agent, outgoing, seen=last.append))
     except TimeoutError as error:
         raise timed_out(timeout, last[-1] if last else None) from error
@@ -178,7 +196,8 @@ async def _stands(target: str, task_id: str) -> dict[str, Any]:
     from ksadk.a2a.client import connect
     from ksadk.a2a.stream import summary
 
-    async with connect(_address(target)) as agent:
+    admit = admits("a2a_status", {"target": target, "task_id": task_id})
+    async with connect(_address(target), admit=admit) as agent:
         return summary(await agent.get_task(task_id))
 
 
@@ -186,5 +205,6 @@ async def _canceled(target: str, task_id: str) -> dict[str, Any]:
     from ksadk.a2a.client import connect
     from ksadk.a2a.stream import summary
 
-    async with connect(_address(target)) as agent:
+    admit = admits("a2a_cancel", {"target": target, "task_id": task_id})
+    async with connect(_address(target), admit=admit) as agent:
         return summary(await agent.cancel(task_id), wanted="canceled")
