@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ksadk.a2a.space.events import TaskEvent
-from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
+from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox, events_of
+from ksadk.a2a.space.outbox_rows import Row
 
 PATIENCE = 20.0
 """Seconds after which a test gives up; nothing is expected to take them."""
@@ -100,3 +101,12 @@ async def fill(outbox: SQLiteA2AEventOutbox, *items: str) -> list[str]:
 
 def opened(directory: Path, time: Callable[[], float] = lambda: 0.0) -> SQLiteA2AEventOutbox:
     return SQLiteA2AEventOutbox(directory / "outbox.sqlite3", clock=time)
+
+
+async def pulled(outbox: SQLiteA2AEventOutbox, tasks: int = 8) -> dict[str, list[str]]:
+    """The tasks whose turns can be taken, and the names of the events in their batches."""
+    return {turn.platform_task_id: names(turn.rows) for turn in await outbox.pull(tasks, 30)}
+
+
+def names(rows: tuple[Row, ...]) -> list[str]:
+    return ["+".join(event.source_event_id for event in events_of(row)) for row in rows]
