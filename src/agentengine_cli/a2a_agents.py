@@ -206,7 +206,10 @@ def space_of(space_id: str | None, agent: str, **of_addresses: Any) -> str:
     if space_id == "":  # a variable of a script that is not set; an id must not be taken for a host
         raise typer.BadParameter("it is empty", param_hint="--space-id")
     if not (space_id or agent or Settings.from_env().a2a_space_ids):
-        raise typer.BadParameter("no agent is named, and no Space is configured", param_hint="TARGET")
+        raise typer.BadParameter(
+            "no agent is named, and KSADK_A2A_SPACE_IDS names no Space",
+            param_hint="--agent-card" if "agent_card" in of_addresses else "TARGET",
+        )
     from ksadk.toolsets.a2a_space import space_meant
 
     space = space_meant(space_id or "", agent)

@@ -166,6 +166,8 @@ def test_what_cannot_be_asked_is_a_usage_error(command: Command, line: str) -> N
     assert done.status == 2
     if "yaml" not in line:
         assert done.json["error"]["code"] == "A2ACLI_ERR_USAGE"
+    if line == "a2a status t":
+        assert "--agent-card: no agent is named, and KSADK_A2A_SPACE_IDS names no Space" in done.stderr
 
 
 def test_parts_keep_their_order_and_media_types_bind_to_the_part_before(command: Command) -> None:
