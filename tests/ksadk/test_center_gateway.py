@@ -22,7 +22,7 @@ from space_wire import MESSAGE, answer_bytes, request_bytes
 from ksadk.a2a.center.asked import of_jsonrpc, of_rest
 from ksadk.a2a.center.permits import LIFETIME_MS
 from ksadk.a2a.center.refusal import Refusal
-from ksadk.a2a.space.hosted import PERMIT_HEADER
+from ksadk.a2a.space.gateway import PERMIT_HEADER
 
 Answer = bytes | Callable[[socket.socket], None]
 DONE = b'{"jsonrpc":"2.0","id":"1","result":{"task":{"id":"remote-task-1"}}}'

@@ -41,7 +41,7 @@ from ksadk.a2a.space.errors import (
     WorkloadTokenError,
 )
 from ksadk.a2a.space.events import TaskEvent
-from ksadk.a2a.space.hosted import HostedGateway
+from ksadk.a2a.space.gateway import HostedGateway
 from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, RemoteTask
 from ksadk.a2a.space.tokens import WorkloadTokens
 from ksadk.a2a.wire import Interface

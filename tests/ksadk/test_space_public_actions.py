@@ -27,7 +27,7 @@ from space_wire import (
 
 from ksadk.a2a.space.client import A2ASpaceClient
 from ksadk.a2a.space.errors import A2AControlPlaneError, A2ASpaceError, AgentNotCallable, RemoteTaskError
-from ksadk.a2a.space.hosted import HostedGateway
+from ksadk.a2a.space.gateway import HostedGateway
 from ksadk.a2a.space.public_actions import PAGE_SIZE, A2APublicActionsClient, PublicService
 from ksadk.a2a.space.tokens import WorkloadTokens
 from ksadk.settings import Settings

@@ -15,7 +15,7 @@ from ksadk.a2a.center.refusal import invalid
 from ksadk.a2a.check import check_card
 from ksadk.a2a.remote_card import BINDINGS
 from ksadk.a2a.space.fields import InvalidPayload
-from ksadk.a2a.space.hosted import Origin, origin_of
+from ksadk.a2a.space.gateway import Origin, origin_of
 from ksadk.a2a.space.ids import MAX_ID, is_id
 from ksadk.a2a.space.message_rules import canonical_json
 from ksadk.a2a.space.models import RouteKind, read_agent_card

@@ -22,7 +22,7 @@ from ksadk.a2a.center.permits import Permit, Permits
 from ksadk.a2a.center.refusal import Refusal
 from ksadk.a2a.center.registry import Agent
 from ksadk.a2a.center.workload_tokens import TokenIssuer, Workload
-from ksadk.a2a.space.hosted import PERMIT_HEADER
+from ksadk.a2a.space.gateway import PERMIT_HEADER
 from ksadk.a2a.space.models import Credential
 from ksadk.a2a.wire import no_cookies
 

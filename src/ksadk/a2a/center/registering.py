@@ -9,7 +9,7 @@ from typing import Any
 from ksadk.a2a.callers import BearerFileError, bearer_tokens
 from ksadk.a2a.space.answers import opened
 from ksadk.a2a.space.asking import ask, checked_url
-from ksadk.a2a.space.hosted import platform_client
+from ksadk.a2a.space.gateway import platform_client
 from ksadk.a2a.wire import without
 
 ADMIN_PATH = "/agentengine/admin/v1/a2a"

@@ -13,7 +13,7 @@ from ksadk.a2a.center import cards
 from ksadk.a2a.center.credentials import Credentials
 from ksadk.a2a.center.database import Database, Row, Transaction
 from ksadk.a2a.center.refusal import Refusal, not_found, version_changed
-from ksadk.a2a.space.hosted import Origin
+from ksadk.a2a.space.gateway import Origin
 from ksadk.a2a.space.models import Credential, RouteKind, SpaceAgent
 from ksadk.a2a.wire import Interface
 

@@ -22,7 +22,7 @@ from ksadk.a2a.options import Limits, ServerOptions
 from ksadk.a2a.space.client import A2ASpaceClient
 from ksadk.a2a.space.control_plane import A2AControlPlaneClient, SpaceBackend
 from ksadk.a2a.space.dispatcher import FLUSH_SECONDS
-from ksadk.a2a.space.hosted import platform_client
+from ksadk.a2a.space.gateway import platform_client
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox, event_outbox_path
 from ksadk.a2a.space.pinned_transport import ExternalTransport, PinnedTransport
 from ksadk.a2a.stores.contexts import SQLiteA2AContextStore

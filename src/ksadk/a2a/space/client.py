@@ -21,7 +21,7 @@ from ksadk.a2a.space.dispatcher import FLUSH_SECONDS, A2AEventDispatcher, A2AEve
 from ksadk.a2a.space.egress import Egress
 from ksadk.a2a.space.errors import VERSION_CHANGED, A2AControlPlaneError, A2ASpaceError, AgentNotCallable
 from ksadk.a2a.space.events import Clock, TaskEvent, utc_now
-from ksadk.a2a.space.hosted import platform_client
+from ksadk.a2a.space.gateway import platform_client
 from ksadk.a2a.space.ids import checked_id
 from ksadk.a2a.space.keeping import EventKeeping
 from ksadk.a2a.space.message_rules import SpaceMessage, checked_message

@@ -14,7 +14,7 @@ from ksadk.a2a.space import answers
 from ksadk.a2a.space.asking import TIMEOUT, ask, checked_url
 from ksadk.a2a.space.errors import A2AControlPlaneError
 from ksadk.a2a.space.events import TaskEvent, rfc3339
-from ksadk.a2a.space.hosted import HostedGateway, platform_client
+from ksadk.a2a.space.gateway import HostedGateway, platform_client
 from ksadk.a2a.space.ids import checked_id
 from ksadk.a2a.space.listing import PAGE_SIZE, read_all
 from ksadk.a2a.space.models import AgentListing, Credential, Operation, PreparedOperation, RemoteTask

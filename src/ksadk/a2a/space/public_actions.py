@@ -23,7 +23,7 @@ from ksadk.a2a.space.asking import ask, checked_url
 from ksadk.a2a.space.errors import A2AControlPlaneError, A2ASpaceError, AgentNotCallable, RemoteTaskError
 from ksadk.a2a.space.events import TaskEvent
 from ksadk.a2a.space.fields import InvalidPayload, object_of, text
-from ksadk.a2a.space.hosted import HostedGateway, platform_client
+from ksadk.a2a.space.gateway import HostedGateway, platform_client
 from ksadk.a2a.space.ids import checked_id
 from ksadk.a2a.space.listing import MAX_PAGES
 from ksadk.a2a.space.models import (
