@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from space_wire import (
     AGENT,
     AT,
+    AUDIENCES,
     BLOCKED,
     EXTERNAL,
     PERMIT,
@@ -46,6 +47,7 @@ from ksadk.a2a.space.models import AgentListing, Credential, PreparedOperation, 
 from ksadk.a2a.space.tokens import WorkloadTokens
 from ksadk.a2a.wire import Interface
 from ksadk.errors import CODES, SettingsError
+from ksadk.settings import Settings
 
 UNAVAILABLE = "A2A_CONTROL_PLANE_UNAVAILABLE"
 INVALID = "A2A_CONTROL_PLANE_INVALID_RESPONSE"
@@ -538,6 +540,13 @@ def test_a_control_plane_in_the_clear_is_no_gateway(tokens: Path) -> None:
 def test_a_gateway_is_an_origin_over_https(tokens: Path, origin: str) -> None:
     with pytest.raises(SettingsError, match="KSADK_A2A_GATEWAY_ORIGINS"):
         HostedGateway(WorkloadTokens(tokens), origins=[origin])
+
+
+def test_the_public_services_secrets_are_kept_from_external_agents_too(tokens: Path) -> None:
+    given = {"KSADK_A2A_SERVICE_TOKEN": "service-token-1", "KSADK_A2A_SECRET_KEY": "secret-key-1"}
+    place = {"KSADK_A2A_CONTROL_PLANE_URL": "https://a.example", "KSADK_A2A_TOKEN_DIR": str(tokens)}
+    client = A2AControlPlaneClient.from_settings(Settings(given | place))
+    assert client.secrets() == {*given.values(), *map(jwt, AUDIENCES)}
 
 
 def test_proxies_of_the_environment_see_no_token(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:

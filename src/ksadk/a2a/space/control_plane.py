@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self
 
@@ -102,6 +102,7 @@ class A2AControlPlaneClient:
         tokens: WorkloadTokens,
         *,
         gateway_origins: Sequence[str] = (),
+        other_secrets: Iterable[str] = (),
         httpx_client: httpx.AsyncClient | None = None,
         timeout: float = TIMEOUT,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -109,6 +110,7 @@ class A2AControlPlaneClient:
         self.url = checked_url(url, "KSADK_A2A_CONTROL_PLANE_URL")
         self._tokens = tokens
         self._gateway = HostedGateway(tokens, control_plane_url=self.url, origins=gateway_origins)
+        self._other_secrets = frozenset(filter(None, other_secrets))
         self._timeout = timeout
         self._sleep = sleep
         self._http = httpx_client or platform_client(timeout=timeout)
@@ -121,6 +123,7 @@ class A2AControlPlaneClient:
             settings.a2a_control_plane_url,
             WorkloadTokens(settings.a2a_token_dir),
             gateway_origins=settings.a2a_gateway_origins,
+            other_secrets=(settings.a2a_service_token, settings.a2a_access_key, settings.a2a_secret_key),
             httpx_client=httpx_client,
         )
 
@@ -140,8 +143,8 @@ class A2AControlPlaneClient:
         return self._gateway.extras(prepared)
 
     def secrets(self) -> frozenset[str]:
-        """The workload tokens."""
-        return self._tokens.secrets()
+        """The workload tokens, and what else is configured for the platform."""
+        return self._tokens.secrets() | self._other_secrets
 
     async def list_agents(
         self,
