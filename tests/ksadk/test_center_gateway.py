@@ -255,6 +255,14 @@ def test_a_header_of_any_bytes_goes_on_as_it_is(gateway: Gateway, agent: Upstrea
     assert agent.last[1][name.lower()] == "\xe9\xff"
 
 
+def test_an_answer_with_a_header_of_any_bytes_comes_back_with_it(gateway: Gateway, agent: Upstream) -> None:
+    kind = "application/json; of=\u20ac"
+    agent.answer = http(DONE).replace(b"application/json", kind.encode())
+    answer = gateway.post(send())
+    raw = {name.lower(): value for name, value in answer.headers.raw}
+    assert (answer.status_code, raw[b"content-type"]) == (200, kind.encode())
+
+
 def test_a_message_with_a_number_beyond_all_floats_is_refused(gateway: Gateway, agent: Upstream) -> None:
     answer = gateway.post(send({**MESSAGE, "metadata": {"n": 10**400}}))
     assert code_of(answer) == (400, "A2A_INVALID_REQUEST")

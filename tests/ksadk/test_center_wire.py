@@ -235,6 +235,7 @@ BIND = {"A2ATaskId": TASK, "RemoteTaskId": "r", "ObservedAt": "2026-11-30T08:00:
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "IncludeBlocked": "yes"}, "IncludeBlocked"),
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "Cursor": "cursor-2"}, "Cursor"),
         ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "Cursor": NESTED}, "Cursor"),
+        ("ListA2ASpaceAgents", {"A2ASpaceId": SPACE, "Prompt": "p" * 10_001}, "Prompt"),
         ("PrepareA2ACall", CALL | {"MessageSha256": SHA.upper()}, "MessageSha256"),
         ("PrepareA2ACall", CALL | {"MessageId": ""}, "MessageId"),
         ("PrepareA2ACall", CALL | {"IdempotencyToken": "x" * 257}, "IdempotencyToken"),

@@ -32,6 +32,8 @@ Request = Mapping[str, Any]
 MAX_PAGE_SIZE = 100
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 MAX_EVENTS_AT_ONCE = 1000
+MAX_PROMPT = 10_000
+"""Characters."""
 MAX_REASON = 500
 """Characters."""
 
@@ -62,6 +64,8 @@ class Actions:
         """ListA2ASpaceAgents."""
         space_id = _read(identifier, request, "A2ASpaceId")
         prompt = _read(text, request, "Prompt", default="")
+        if len(prompt) > MAX_PROMPT:
+            raise invalid("Prompt", f"Prompt is of at most {MAX_PROMPT:,} characters")
         skill = _read(text, request, "SkillId", default="")
         blocked = _read(flag, request, "IncludeBlocked", default=False)
         agents = [
@@ -69,7 +73,8 @@ class Actions:
             for agent in await self._registry.agents(space_id)
             if (blocked or not agent.blocked_reason) and (not skill or skill in _skills(agent))
         ]
-        ranked = sorted((_rank(agent, prompt), agent) for agent in agents) if agents else []
+        wanted = frozenset(terms(prompt))
+        ranked = sorted((_rank(agent, wanted), agent) for agent in agents) if agents else []
         listed = [agent.listed(self._base_url) for _, agent in ranked]
         items = [agent.to_payload() for agent in listed]
         etag = hashlib.sha256(canonical_json([prompt, skill, blocked, items])).hexdigest()[:32]
@@ -214,11 +219,11 @@ Rank = tuple[int, int, str]
 """The order of a listing: how little an agent has to do with the prompt, then when it was registered."""
 
 
-def _rank(agent: Agent, prompt: str) -> Rank:
+def _rank(agent: Agent, wanted: frozenset[str]) -> Rank:
     said = [agent.card["name"], agent.card.get("description", "")]
     for skill in agent.card.get("skills", []):
         said += [skill.get("name", ""), skill.get("description", ""), *skill.get("tags", [])]
-    shared = set(terms(prompt)) & set(terms(" ".join(said))) if prompt else set()
+    shared = wanted.intersection(terms(" ".join(said))) if wanted else ()
     return -len(shared), agent.registered_at, agent.agent_id
 
 

@@ -125,6 +125,7 @@ class Gateway:
             await response.aclose()
             why = "sends elsewhere" if response.is_redirect else "refuses the gateway"
             raise _unreachable(agent, f"{why} (HTTP {response.status_code})")
+        response.headers.encoding = "latin-1"  # any byte may be in a header
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
         headers["x-accel-buffering"] = "no"
         return StreamingResponse(_body(agent, response), response.status_code, headers)

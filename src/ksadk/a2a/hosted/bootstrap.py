@@ -84,6 +84,7 @@ class AgentEngineA2ABootstrap:
             )  # fmt: skip
         self._owned = AsyncExitStack()
         self._state: Literal["new", "started", "stopped"] = "new"
+        self._delivered = False
         self._changing = asyncio.Lock()
 
     @classmethod
@@ -212,17 +213,18 @@ class AgentEngineA2ABootstrap:
         """Let the agent finish, deliver events for so many seconds, and end; whether no event is left. What
         is left stays in the outbox."""
         async with self._changing:
-            return self._state == "stopped" or await self._end(flush_timeout_seconds)
+            if self._state != "stopped":
+                await self._end(flush_timeout_seconds)
+            return self._delivered
 
-    async def _end(self, flush_timeout_seconds: float) -> bool:
+    async def _end(self, flush_timeout_seconds: float) -> None:
         self._state = "stopped"
         async with self._owned:  # closed whatever else fails, and last
             try:
                 if self._inbound is not None:
                     await self._inbound.stop()
             finally:
-                delivered = self._outbound is None or await self._outbound.stop(flush_timeout_seconds)
-        return delivered
+                self._delivered = self._outbound is None or await self._outbound.stop(flush_timeout_seconds)
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:
