@@ -293,6 +293,15 @@ def test_a_number_that_json_does_not_have_is_no_answer(number: str) -> None:
         assert caught.value.code == "InvalidAgentResponseError"
 
 
+def test_a_number_beyond_all_floats_is_no_answer() -> None:
+    task = f'{{"id":"t","metadata":{{"n":1{"0" * 400}}}}}'
+    answer = f'HTTP/1.1 200 OK\r\n\r\n{{"jsonrpc":"2.0","result":{{"task":{task}}}}}'
+    with replaying({"SendMessage": answer.encode()}) as server:
+        with pytest.raises(AgentError, match="is not A2A") as caught:
+            asked(server.url, sent)
+        assert caught.value.code == "InvalidAgentResponseError"
+
+
 @pytest.mark.parametrize("name", ["get_task", "cancel"])
 def test_another_task_than_the_one_asked_for_is_no_answer(name: str) -> None:
     answers: Any = {"GetTask": "get_task", "CancelTask": "get_task"}
