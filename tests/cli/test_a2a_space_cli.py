@@ -254,7 +254,7 @@ def test_a_task_that_takes_too_long_is_told_by_the_platforms_id(
     with space(SendMessage=WORKING):
         done = command("a2a", "call", AGENT, "hi", "--json")
         assert (done.status, done.json["error"]["code"]) == (5, "A2ACLI_ERR_TIMEOUT")
-        assert f"task {TASK} is working, and goes on" in done.stderr
+        assert f"; task {TASK} goes on\n" in done.stderr
         assert f"hint: agentengine a2a status --space-id {SPACE} {TASK} --wait\n" in done.stderr
 
 
@@ -336,6 +336,16 @@ def test_an_error_has_its_stable_code_and_exit_status(
         done = command("a2a", "call", agent, "hi", "--json")
         assert (done.status, done.json["error"]["code"]) == (status, code)
         assert PERMIT not in done.stdout + done.stderr
+
+
+def test_tokens_of_another_control_plane_are_suspected_where_it_knows_them_not(
+    command: Command, space: Serving
+) -> None:
+    unknown = http('{"Code":401,"Message":"who?","RequestId":"r","Data":{}}', "401 Unauthorized")
+    with space(ListA2ASpaceAgents=unknown):
+        done = command("a2a", "discover")
+        assert done.status == 4
+        assert "hint: Are the tokens in KSADK_A2A_TOKEN_DIR" in done.stderr
 
 
 def test_a_token_that_is_not_there_is_an_authentication_error(

@@ -29,6 +29,8 @@ INVALID_RESPONSE = "A2A_CONTROL_PLANE_INVALID_RESPONSE"
 CONTROL_PLANE_ERROR = "A2A_CONTROL_PLANE_ERROR"
 VERSION_CHANGED = "A2A_TARGET_VERSION_CHANGED"
 
+_OTHER_TOKENS = "Are the tokens in KSADK_A2A_TOKEN_DIR, or the public service's keys, those of who was asked?"
+
 
 class A2ASpaceError(KsadkError):
     """Something in a Space cannot be done."""
@@ -131,7 +133,7 @@ class A2AControlPlaneError(A2ASpaceError):
         *,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint or (_OTHER_TOKENS if code == 401 else None))
         self.details = dict(details or {})
         self.code = code  # type: ignore[assignment]  # the platform's contract: here it is a number
         self.error_code = error_code

@@ -51,7 +51,7 @@ def timed_out(seconds: float, task: SpaceTask | None) -> AgentError:
     if task is None:
         return AgentError(f"the agent did not answer within {seconds:g} s", code="A2ACLI_ERR_TIMEOUT")
     return AgentError(
-        f"the task did not end within {seconds:g} s; task {task.task_id} is {task.status}, and goes on",
+        f"the task did not end within {seconds:g} s; task {task.task_id} goes on",
         code="A2ACLI_ERR_TIMEOUT", task_id=task.task_id, status=task.status,
     )  # fmt: skip
 
