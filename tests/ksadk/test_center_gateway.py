@@ -487,6 +487,12 @@ def test_no_other_path_reaches_the_agent(gateway: Gateway, agent: Upstream, verb
     assert agent.requests == []
 
 
+def test_a_verb_that_there_is_not_is_told_of_in_a2as_words(gateway: Gateway) -> None:
+    answer = gateway.center.http.get(f"/agents/{gateway.agent_id}/a2a/jsonrpc", headers=gateway.headers("p"))
+    assert code_of(answer) == (405, "A2A_ACTION_NOT_FOUND")
+    assert answer.json()["error"]["status"] == "UNIMPLEMENTED"
+
+
 @pytest.mark.parametrize(
     "path", ["%2Ftasks%2Fremote-task-1", "/tasks/%72emote-task-1", "/tasks/remote-task-1%00"]
 )

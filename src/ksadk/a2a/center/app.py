@@ -47,7 +47,7 @@ _ORPHANED_SECONDS = 3600
 
 _STATUS = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-    409: "ABORTED", 502: "UNAVAILABLE", 503: "UNAVAILABLE",
+    405: "UNIMPLEMENTED", 409: "ABORTED", 500: "INTERNAL", 502: "UNAVAILABLE", 503: "UNAVAILABLE",
 }  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -232,10 +232,8 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 async def _http_refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    refusal = Refusal(error.status_code, "A2A_ACTION_NOT_FOUND", error.detail)
-    return _envelope(refusal.status, refusal.message, request.path_params.get("action", ""), refusal.data)
+    return await _refused(request, Refusal(error.status_code, "A2A_ACTION_NOT_FOUND", error.detail))
 
 
 async def _broken(request: Request, _: Exception) -> Response:
-    refusal = Refusal(500, "A2A_CENTER_FAILED", "the center failed within")
-    return _envelope(refusal.status, refusal.message, request.path_params.get("action", ""), refusal.data)
+    return await _refused(request, Refusal(500, "A2A_CENTER_FAILED", "the center failed within"))
