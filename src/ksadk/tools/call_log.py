@@ -85,7 +85,9 @@ class CallRecord:
         """Write down that the call does not start, and why; returns its result."""
         rule: Rule | None = getattr(error, "rule", None)
         try:
-            self._decision(outcome_of(error), error.error_type, "" if rule is None else "a rule", rule, consent)
+            self._decision(
+                outcome_of(error), error.error_type, "" if rule is None else "a rule", rule, consent
+            )
         except KsadkError as unwritten:
             self._warn(unwritten)
         return self._with_warning(error.to_result())
