@@ -258,7 +258,5 @@ def through_gateway(name: str, conduct: Callable[..., Mapping[str, Any]], argume
         output.show_result(result, str)
     known = {"ok", "error_type", "error_message", "hint"}
     details = {key: value for key, value in result.items() if key not in known and key != "code"}
-    raise KsadkError(
-        str(result.get("error_message") or result["error_type"]),
-        code=result["error_type"], hint=result.get("hint"), **details,
-    )  # fmt: skip
+    message, hint = output.words_of(result)
+    raise KsadkError(message, code=result["error_type"], hint=hint, **details)

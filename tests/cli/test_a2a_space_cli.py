@@ -432,8 +432,9 @@ def test_rules_deny_by_space_agent_and_domain_before_anything_is_sent(
 
 def test_a_rule_about_the_agent_of_a_call_asks_nobody_for_it(command: Command, space: Serving) -> None:
     with space() as server:
-        command("approvals", "rules", "add", "deny", "a2a_call", f"agent={AGENT}")
-        assert command("a2a", "call", AGENT, "hi").status == 7
+        command("approvals", "rules", "add", "deny", "a2a_call", f"agent={AGENT}", "--reason", "not ours")
+        done = command("a2a", "call", AGENT, "hi")
+        assert (done.status, "): not ours\n" in done.stderr) == (7, True)
         assert server.requests == []
 
 
