@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ksadk.a2a.space.client import space_backend
-from ksadk.a2a.space.control_plane import SpaceBackend
+from ksadk.a2a.space.backend import SpaceBackend, space_backend
 from ksadk.a2a.space.models import PreparedOperation
 from ksadk.settings import Settings
 from ksadk.tools.gateway import current_gateway

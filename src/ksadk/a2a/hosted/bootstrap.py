@@ -19,8 +19,9 @@ from ksadk.a2a.hosted.metadata import RuntimeA2AMetadata
 from ksadk.a2a.hosted.outbound import Outbound
 from ksadk.a2a.hosted.verifiers import GatewayIdentityVerifier, GatewayProbeVerifier
 from ksadk.a2a.options import Limits, ServerOptions
+from ksadk.a2a.space.backend import SpaceBackend
 from ksadk.a2a.space.client import A2ASpaceClient
-from ksadk.a2a.space.control_plane import A2AControlPlaneClient, SpaceBackend
+from ksadk.a2a.space.control_plane import A2AControlPlaneClient
 from ksadk.a2a.space.dispatcher import FLUSH_SECONDS
 from ksadk.a2a.space.gateway import platform_client
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox, event_outbox_path

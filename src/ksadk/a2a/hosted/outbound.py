@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 
 from ksadk.a2a.hosted.errors import needed
+from ksadk.a2a.space.backend import SpaceBackend
 from ksadk.a2a.space.client import A2ASpaceClient
-from ksadk.a2a.space.control_plane import SpaceBackend
 from ksadk.a2a.space.dispatcher import A2AEventDispatcher
 from ksadk.a2a.space.outbox import SQLiteA2AEventOutbox
 from ksadk.a2a.space.pinned_transport import ExternalTransport

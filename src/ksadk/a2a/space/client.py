@@ -15,8 +15,8 @@ from ksadk.a2a.client import MAX_RESUMPTIONS, RemoteAgent, Update
 from ksadk.a2a.client_errors import A2AProtocolError, A2ARunError, StreamBroken
 from ksadk.a2a.remote_card import RemoteCard
 from ksadk.a2a.space import answers
+from ksadk.a2a.space.backend import SpaceBackend, space_backend
 from ksadk.a2a.space.configured import configured_space
-from ksadk.a2a.space.control_plane import A2AControlPlaneClient, SpaceBackend
 from ksadk.a2a.space.dispatcher import FLUSH_SECONDS, A2AEventDispatcher, A2AEventSink
 from ksadk.a2a.space.egress import Egress
 from ksadk.a2a.space.errors import VERSION_CHANGED, A2AControlPlaneError, A2ASpaceError, AgentNotCallable
@@ -336,16 +336,6 @@ class A2ASpaceClient:
         async with self._agent(prepared) as agent, aclosing(agent.subscribe(remote.task_id)) as updates:
             async for update in updates:
                 yield update, await recording.take(update)
-
-
-def space_backend(settings: Settings) -> SpaceBackend:
-    """Who lists agents and prepares calls, as it is configured: the control plane, else the public service.
-    Close it with `aclose`."""
-    if settings.a2a_control_plane_url:
-        return A2AControlPlaneClient.from_settings(settings)
-    from ksadk.a2a.space.public_actions import A2APublicActionsClient  # with what signs requests
-
-    return A2APublicActionsClient.from_settings(settings)
 
 
 def _token(given: str | None) -> str:

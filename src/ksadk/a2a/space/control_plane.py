@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import httpx
 
@@ -29,62 +29,6 @@ FIRST_PAUSE = 0.2
 each further one. The agent works already when its task is bound, so that is tried for 12 seconds."""
 
 ACTIONS_PATH = "/agentengine/internal/v1/a2a"
-
-
-class SpaceBackend(Protocol):
-    """Who knows the agents of Spaces and prepares calls of them."""
-
-    async def list_agents(
-        self,
-        space_id: str,
-        *,
-        prompt: str = "",
-        skill_id: str = "",
-        include_blocked: bool = False,
-        if_none_match: str = "",
-    ) -> AgentListing:
-        """All agents, or that none of them has changed since that ETag."""
-
-    async def prepare_call(
-        self,
-        space_id: str,
-        agent_id: str,
-        *,
-        message_id: str,
-        message_sha256: str,
-        idempotency_token: str,
-        expected_version_id: str = "",
-    ) -> PreparedOperation:
-        """A new task of an agent, or the one that the token has begun already."""
-
-    async def prepare_task_operation(
-        self,
-        task_id: str,
-        operation: Operation,
-        *,
-        message_id: str = "",
-        message_sha256: str = "",
-        idempotency_token: str = "",
-    ) -> PreparedOperation:
-        """An operation on a task."""
-
-    async def bind_remote_task(self, task_id: str, remote: RemoteTask, observed_at: datetime) -> None:
-        """Tell which task of the agent's a task is."""
-
-    async def append(self, platform_task_id: str, events: Sequence[TaskEvent]) -> None:
-        """Tell what happened to a task."""
-
-    async def resolve_credential(self, prepared: PreparedOperation) -> Credential:
-        """What an external agent is shown."""
-
-    def hosted_extras(self, prepared: PreparedOperation) -> Extras:
-        """What goes with a call of a hosted agent."""
-
-    def secrets(self) -> frozenset[str]:
-        """What no external agent may be sent."""
-
-    async def aclose(self) -> None:
-        """End the connections."""
 
 
 class A2AControlPlaneClient:
