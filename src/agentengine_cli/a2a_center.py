@@ -141,7 +141,7 @@ def _token_dirs(given: list[str], directory: Path) -> "dict[Workload, Path]":
                 f"{name!r} is no name of letters, digits and . _ -", param_hint="--token-dir"
             )
         workload = Workload(name or LOCAL.name, LOCAL.account)
-        if workload in found or not place or Path(place).absolute() in found.values():
+        if workload in found or not place or Path(place).resolve() in map(Path.resolve, found.values()):
             raise typer.BadParameter(f"{text!r} is empty, or given twice", param_hint="--token-dir")
         found[workload] = Path(place).absolute()
     return found
@@ -181,6 +181,7 @@ async def _serve(options: "CenterOptions", dsn: str, listening: "socket.socket",
     from ksadk.a2a.center.running import serve
 
     center = Center(open_database(dsn, directory=options.directory), options)
+    center.write_tokens()  # before it is served, so that a place where they cannot be is told in words
     if demo:
         from ksadk.a2a.center.demo import SPACE, serve_demo
 

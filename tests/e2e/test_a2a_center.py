@@ -119,6 +119,14 @@ def test_a_center_that_others_reach_needs_the_address_that_they_reach_it_at(agen
     assert (done.returncode, "https" in done.stderr) == (2, True)
 
 
+def test_a_place_where_tokens_cannot_be_is_told_of_in_words(agentengine: Run, data: Path) -> None:
+    center = ("a2a", "center", "--data-dir", str(data), "--port", "0")
+    done = agentengine(*center, "--token-dir", "/proc/tokens")
+    assert (done.returncode, "/proc/tokens/" in done.stderr, "Traceback" in done.stderr) == (8, True, False)
+    done = agentengine(*center, "--token-dir", "a=x", "--token-dir", "b=x/../x")
+    assert (done.returncode, "given twice" in done.stderr) == (2, True)
+
+
 def test_a_center_to_try_keeps_nothing(agentengine: Run) -> None:
     for option in (("--data-dir", "kept"), ("--db", "sqlite:///kept.db")):
         done = agentengine("a2a", "center", "demo", "--port", "0", *option)

@@ -114,6 +114,12 @@ def test_a_key_that_others_can_read_or_that_is_none_is_not_used(
     assert "kkkk" not in str(error.value)
 
 
+def test_a_directory_in_the_place_of_a_key_is_told_of_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "key").mkdir()
+    with pytest.raises(KsadkError, match=f"{tmp_path}/key cannot be read: Is a directory"):
+        read_private(tmp_path / "key")
+
+
 def test_a_link_in_the_place_of_a_key_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"k" * 64)
     (tmp_path / "elsewhere").chmod(0o600)

@@ -26,14 +26,14 @@ def read_private(path: Path) -> bytes | None:
     """The bytes of a file, None if there is none. One that others can read or write is refused."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:  # which is an error for a directory
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise _unusable(path, "can be read or changed by others: chmod 600 it")
+            return file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(file.fileno()).st_mode & 0o077:
-            raise _unusable(path, "can be read or changed by others: chmod 600 it")
-        return file.read()
 
 
 def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
