@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from agentengine_cli.a2a_place import Place
@@ -94,8 +95,18 @@ def _parts(artifact: Any) -> Iterator[str]:
     name = artifact.name or artifact.artifact_id
     if artifact.name != REASONING:
         yield field("Artifact", name)
-    for part in artifact.parts:
-        yield from _content([part], "Thinking" if is_thinking(artifact, part) else "Text")
+
+    def label(part: Any) -> str:
+        if part.WhichOneof("content") != "text":
+            return ""
+        return "Thinking" if is_thinking(artifact, part) else "Text"
+
+    # What streamed in pieces, and was not closed by the whole, is one text.
+    for of_what, parts in groupby(artifact.parts, label):
+        if of_what:
+            yield field(of_what, "".join(part.text for part in parts))
+        else:
+            yield from _content(parts, "")
 
 
 def _content(parts: Iterable[Any], label: str) -> Iterator[str]:

@@ -109,6 +109,18 @@ def test_status_and_cancel_tell_how_a_task_stands(command: Command, space: Servi
 # As JSON
 
 
+def test_an_answer_that_came_in_pieces_is_shown_as_one(command: Command, space: Serving) -> None:
+    parts = '{"text":"one, "},{"text":"two"},{"data":{"n":3}},{"text":"four"}'
+    artifact = '{"artifactId":"a","name":"response","parts":[' + parts + "]}"
+    working = http(
+        '{"jsonrpc":"2.0","id":"*","result":{"id":"remote-task-1","contextId":"remote-context-1",'
+        '"status":{"state":"TASK_STATE_WORKING"},"artifacts":[' + artifact + "]}}"
+    )
+    with space(GetTask=working):
+        shown = command("a2a", "status", TASK).stdout
+    assert 'Text: one, two\nData:\n  {\n    "n": 3\n  }\n\nText: four\n' in shown
+
+
 def test_json_is_the_platforms_summary(command: Command, space: Serving) -> None:
     summary = {"task_id": TASK, "status": "completed", "text": ANSWER}
     with space(SendMessage="hosted_send", GetTask="hosted_get", CancelTask="hosted_cancel"):
