@@ -75,6 +75,7 @@ def register(
     """
     from ksadk.a2a.center.registering import ADMIN_FILE, DIRECTORY, admin_token
     from ksadk.a2a.center.registering import register as ask_center
+    from ksadk.toolsets.a2a_space import described
 
     if route not in _ROUTES:
         raise typer.BadParameter(f"{route!r} is not hosted, public or vpc", param_hint="--route")
@@ -99,21 +100,8 @@ def register(
         return {"ok": True, "card": run(connection.look(seconds), seconds).document}
 
     request["AgentCard"] = through_gateway("a2a_discover", conduct, {"target": card})["card"]
-    output.show(_registered(space_id, run(ask_center(url, token, request), seconds)), _text)
-
-
-def _registered(space_id: str, agent: dict[str, Any]) -> dict[str, Any]:
-    """What is told of an agent: as a listing tells it, and its Space."""
-    return {
-        "space_id": space_id,
-        "agent_id": agent["A2AAgentId"],
-        "version_id": agent["VersionId"],
-        "source": agent["Source"],
-        "name": agent["AgentCard"]["name"],
-        "route_kind": agent["RouteKind"],
-        "callable": agent["Callable"],
-        "blocked_reason": agent["BlockedReason"],
-    }
+    agent = run(ask_center(url, token, request), seconds)
+    output.show({"space_id": space_id, **described(agent)}, _text)
 
 
 def _text(agent: dict[str, Any]) -> str:

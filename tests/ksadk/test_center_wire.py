@@ -6,6 +6,7 @@ the center's own take their places. Everything else is the same byte for byte.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -27,8 +28,13 @@ from space_wire import (
     VERSION,
     answer_bytes,
     answer_data,
+    http,
+    platform,
     request_bytes,
 )
+
+from ksadk.a2a.center.registering import ADMIN_PATH, register
+from ksadk.a2a.space.errors import A2AControlPlaneError
 
 EXTERNAL_VERSION = "a2a-version-11223344556647788899aabbccddeeff"
 _OWN = re.compile(
@@ -301,6 +307,13 @@ def test_an_action_wants_a_token_for_its_audience(kept: Served, action: str, hea
     assert answer.json()["Data"]["ErrorCode"] == "A2A_UNAUTHENTICATED"
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert "." not in filled or filled.rpartition(" ")[2] not in answer.text
+
+
+def test_what_is_no_center_is_told_as_that_to_who_registers() -> None:
+    with platform(**{f"POST {ADMIN_PATH}/RegisterA2AAgent": http('{"Code":0,"Data":{}}')}) as server:
+        with pytest.raises(A2AControlPlaneError, match="A2AAgentId") as error:
+            asyncio.run(register(server.url, ADMIN, {}))
+        assert error.value.error_code == "A2A_CONTROL_PLANE_INVALID_RESPONSE"
 
 
 def test_only_the_administrator_registers_agents(kept: Served) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ksadk.a2a.callers import BearerFileError, bearer_tokens
-from ksadk.a2a.space.answers import opened
+from ksadk.a2a.space.answers import opened, understood
 from ksadk.a2a.space.asking import ask, checked_url
 from ksadk.a2a.space.gateway import platform_client
+from ksadk.a2a.space.models import SpaceAgent
 from ksadk.a2a.wire import without
 
 ADMIN_PATH = "/agentengine/admin/v1/a2a"
@@ -21,14 +22,15 @@ ADMIN_FILE = "admin.token"
 """Of the administrator's token, in that directory."""
 
 
-async def register(center_url: str, token: str, request: Mapping[str, Any]) -> dict[str, Any]:
+async def register(center_url: str, token: str, request: Mapping[str, Any]) -> SpaceAgent:
     """Register an agent: `{A2ASpaceId, AgentCard, RouteKind, BlockedReason?, Credential?}`. Returns it as the
     Space has it. Raises `A2AControlPlaneError` where the center refuses, or cannot be asked."""
     url = checked_url(center_url, "the center's address")
     async with platform_client() as http:
         headers = {"Authorization": f"Bearer {token}"}
         answer = await ask(http, REGISTER, f"{url}{ADMIN_PATH}/{REGISTER}", request, headers)
-    return opened(REGISTER, answer.status, without((token,), answer.body))
+    data = opened(REGISTER, answer.status, without((token,), answer.body))
+    return understood(REGISTER, data, SpaceAgent.from_payload)
 
 
 def admin_token(file: Path) -> str:
