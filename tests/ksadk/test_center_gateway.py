@@ -424,6 +424,7 @@ def test_a_message_that_never_reached_the_agent_may_be_sent_again(gateway: Gatew
         http(b"who are you", "401 Unauthorized", "WWW-Authenticate: Basic"),
         http(b"", "403 Forbidden"),
         http(b"", "307 Temporary Redirect", "Location: http://127.0.0.1:1/"),
+        http(b"", "999 Nothing"),
         b"nonsense\r\n\r\n",
         b"",
     ],
@@ -435,6 +436,17 @@ def test_an_agent_that_refuses_or_answers_nonsense_is_told_of_as_that(
     response = gateway.post(send())
     assert code_of(response) == (502, "A2A_AGENT_UNREACHABLE")
     assert "www-authenticate" not in response.headers
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden", "307 Temporary Redirect"])
+def test_a_message_that_the_agent_has_refused_may_be_sent_again(
+    gateway: Gateway, agent: Upstream, status: str
+) -> None:
+    taken, agent.answer = agent.answer, http(b"", status, "Location: http://127.0.0.1:1/")
+    assert code_of(gateway.post(send())) == (502, "A2A_AGENT_UNREACHABLE")
+    agent.answer = taken
+    assert gateway.post(send()).status_code == 200
+    assert code_of(gateway.post(send())) == (409, "A2A_PERMIT_USED")
 
 
 def test_an_agents_own_error_comes_through_without_its_cookies(gateway: Gateway, agent: Upstream) -> None:

@@ -33,6 +33,9 @@ SILENT_SECONDS = 600.0
 _PASSED_ON = ("accept", "a2a-version", "a2a-extensions", "traceparent", "tracestate")
 _PASSED_BACK = ("content-type", "content-encoding", "cache-control", "a2a-version", "a2a-extensions")
 
+_NOT_TAKEN = frozenset({301, 302, 307, 308, 401, 403, 407})
+"""Statuses that say that a message was not taken: it may be sent again."""
+
 log = logging.getLogger(__name__)
 
 
@@ -89,14 +92,13 @@ class Gateway:
             await self._ledger.use(permit)
         log.info("%s calls %s: %s of %s", workload.owner, agent.agent_id, asked.operation, permit.task_id)
         response = await self._sent(outgoing, agent, permit)
-        return await self._passed_back(agent, response)
+        return await self._passed_back(agent, permit, response)
 
     async def _sent(self, outgoing: httpx.Request, agent: Agent, permit: Permit) -> httpx.Response:
         try:
             return await self._http.send(outgoing, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if permit.operation == "send_message":
-                await self._ledger.give_back(permit)
+            await self._ledger.give_back(permit)
             raise _unreachable(agent, "cannot be reached", error) from error
         except httpx.TimeoutException as error:
             raise _unreachable(agent, "did not answer in time", error) from error
@@ -120,11 +122,14 @@ class Gateway:
         as_they_came = httpx.Headers(sent, encoding="latin-1")  # any byte may be in a header
         return self._http.build_request("POST" if body else "GET", url, headers=as_they_came, content=body)
 
-    async def _passed_back(self, agent: Agent, response: httpx.Response) -> Response:
-        if response.status_code in (401, 403, 407) or response.is_redirect:
+    async def _passed_back(self, agent: Agent, permit: Permit, response: httpx.Response) -> Response:
+        status = response.status_code
+        if status in _NOT_TAKEN:
+            await self._ledger.give_back(permit)
+        if status in _NOT_TAKEN or response.is_redirect or status >= 600:
             await response.aclose()
             why = "sends elsewhere" if response.is_redirect else "refuses the gateway"
-            raise _unreachable(agent, f"{why} (HTTP {response.status_code})")
+            raise _unreachable(agent, f"{why if status < 600 else 'answers nonsense'} (HTTP {status})")
         response.headers.encoding = "latin-1"  # any byte may be in a header
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
         headers["x-accel-buffering"] = "no"
