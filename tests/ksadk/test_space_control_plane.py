@@ -289,6 +289,15 @@ def test_a_control_plane_does_not_speak_for_what_is_decided_here(name: str) -> N
     assert (error.error_type, error.error_code) == ("A2A_CONTROL_PLANE_ERROR", name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["A2A_AGENT_NOT_FOUND", "A2A_SPACE_NOT_FOUND", "A2A_TASK_NOT_FOUND", "A2A_IDEMPOTENCY_CONFLICT"],
+)
+def test_what_a_control_plane_does_not_find_or_do_twice_keeps_its_name(name: str) -> None:
+    error = A2AControlPlaneError(404, "no", name)
+    assert (error.error_type, error.kind, error.to_result()["error_type"]) == (name, "failed", name)
+
+
 def test_an_error_carries_what_the_control_plane_said(tokens: Path) -> None:
     error = refused(tokens, call(expected_version_id=VERSION), "error_version_changed")
     assert (error.message, error.field) == ("the agent has another version now", "ExpectedVersionId")

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_NOT_FOUND = {
+    "agent": "A2A_AGENT_NOT_FOUND", "space": "A2A_SPACE_NOT_FOUND", "task": "A2A_TASK_NOT_FOUND"
+}  # fmt: skip
+
 
 class Refusal(Exception):
     """Answered as `Code` (the HTTP status), `Message` and Data `{ErrorCode, Retryable, Field, Details}`."""
@@ -43,7 +47,7 @@ def invalid(field: str, message: str) -> Refusal:
 
 def not_found(what: str, field: str, value: str) -> Refusal:
     """Somebody else's is answered like one that there is not."""
-    return Refusal(404, f"A2A_{what.upper()}_NOT_FOUND", f"there is no {what} {value[:256]!r}", field=field)
+    return Refusal(404, _NOT_FOUND[what.lower()], f"there is no {what} {value[:256]!r}", field=field)
 
 
 def version_changed(current_version_id: str) -> Refusal:
