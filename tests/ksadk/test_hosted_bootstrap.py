@@ -337,6 +337,19 @@ def test_no_handle_checkpoint_or_reasoning_is_in_any_byte_that_a_caller_reads(
         assert db.execute("SELECT count(*) FROM ksadk_a2a_resume_states").fetchone() == (0,)
 
 
+def test_an_artifact_that_is_called_reasoning_is_shown_to_nobody_either(tmp_path: Path) -> None:
+    async def names_it(_: Scripts, __: RunHandle) -> AsyncIterator[RuntimeEvent]:
+        for name in ("reasoning", "plan"):
+            yield RuntimeEvent(
+                "artifact.created", {"artifact_id": name, "name": name, "text": f"{name} of it"}
+            )
+
+    with hosted(lambda: inbound_only(tmp_path), Scripts(names_it)) as called:
+        task = called.send("x", signed(ANN))
+        assert [artifact["name"] for artifact in task["artifacts"]] == ["plan"]
+        assert b"reasoning of it" not in b"".join(called.seen)
+
+
 def test_an_interrupted_run_goes_on_in_the_next_runtime_where_it_was(tmp_path: Path) -> None:
     before, after = Scripts(travels), Scripts(travels)
     with hosted(lambda: inbound_only(tmp_path), before) as called:

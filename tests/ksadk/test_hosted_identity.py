@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, astuple, replace
 from typing import Any
 
@@ -131,13 +132,20 @@ async def hang(*_: Any) -> None:
     await asyncio.Event().wait()
 
 
+async def late(*_: Any) -> A2AIngressIdentity:
+    """Says who it is once its time is over."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    return ANN
+
+
 class Relative(A2AIngressIdentity):
     """An identity whose class is somebody else's."""
 
 
 NOT_VERIFIED: list[Callable[[Any, Request], Any]] = [
     raising(ValueError("x")), raising(KeyError()), raising(RecursionError()), raising(KsadkError("x")),
-    lambda *_: None, lambda *_: True, lambda *_: asdict(ANN), lambda *_: Relative(**asdict(ANN)), hang,
+    lambda *_: None, lambda *_: True, lambda *_: asdict(ANN), lambda *_: Relative(**asdict(ANN)), hang, late,
     lambda _, request: request.headers["x-none"], lambda _, request: asyncio.sleep(0),
 ]  # fmt: skip
 

@@ -143,6 +143,8 @@ class Output:
             case Thinking():
                 if self._include_reasoning:
                     await self._chunk(REASONING, event.text, event.replace)
+            case Artifact(name=name) if name == REASONING and not self._include_reasoning:
+                pass  # callers take it for reasoning
             case Artifact():
                 await self._artifact(event)
             case Reply(parts) if self._message is not None:

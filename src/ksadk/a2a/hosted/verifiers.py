@@ -91,8 +91,11 @@ class HostedAdmission:
     async def _said(self, answer: Any) -> Any:
         if not inspect.isawaitable(answer):
             return answer
-        async with asyncio.timeout(self._seconds):
-            return await answer
+        async with asyncio.timeout(self._seconds) as limit:
+            said = await answer
+        if limit.expired():  # and the verifier has not let itself be ended
+            raise TimeoutError
+        return said
 
 
 def _head(request: Request) -> Request:
