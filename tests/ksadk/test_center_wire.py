@@ -252,6 +252,7 @@ BIND = {"A2ATaskId": TASK, "RemoteTaskId": "r", "ObservedAt": "2026-11-30T08:00:
         ("PrepareA2ATaskOperation", {"A2ATaskId": TASK, "Operation": "cancel_task"}, "IdempotencyToken"),
         ("BindA2ARemoteTask", BIND | {"ObservedAt": "now"}, "ObservedAt"),
         ("BindA2ARemoteTask", BIND | {"ObservedAt": "2026-11-30T08:00:00"}, "ObservedAt"),
+        ("BindA2ARemoteTask", BIND | {"ObservedAt": "2026-11-30T08:00:00Z\x00"}, "ObservedAt"),
         ("BindA2ARemoteTask", BIND | {"RemoteTaskId": "\n"}, "RemoteTaskId"),
         ("AppendA2ATaskEvents", {"A2ATaskId": TASK, "Events": []}, "Events"),
         ("AppendA2ATaskEvents", {"A2ATaskId": TASK, "Events": [EVENT] * 1001}, "Events"),

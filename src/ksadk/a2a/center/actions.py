@@ -193,7 +193,8 @@ def _sha256(request: Request) -> str:
 
 def _time(value: str, field: str) -> None:
     try:
-        known = len(value) <= 64 and datetime.fromisoformat(value).tzinfo is not None
+        # isprintable, as Python reads to the first NUL only.
+        known = len(value) <= 64 and value.isprintable() and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
         known = False
     if not known:
