@@ -222,6 +222,17 @@ def space_of(space_id: str | None, agent: str, **of_addresses: Any) -> str:
     return space
 
 
+def is_id_or_words(text: str) -> bool:
+    """Whether a word of a command line is no place of an agent's, be it there or not."""
+    from ksadk.a2a.client_errors import AgentError
+    from ksadk.a2a.targets import read_target
+
+    try:
+        return read_target(text).kind == "agent"
+    except AgentError as error:
+        return error.code == "A2ACLI_ERR_USAGE"
+
+
 def run(work: Coroutine[Any, Any, T], seconds: float) -> T:
     """The result of a coroutine that is given so many seconds in all."""
     import asyncio

@@ -18,6 +18,7 @@ from agentengine_cli.a2a_agents import (
     TimeoutOption,
     TransportOption,
     agent_app,
+    is_id_or_words,
     space_of,
     through_gateway,
 )
@@ -109,12 +110,12 @@ def call(
       agentengine a2a call --space-id space-demo AGENT_ID "Summarise this week"
     """
     target, message = _words(words or [], agent)
+    if task_id and message is None and not agent and (space_id or is_id_or_words(target)):
+        target, message = "", target or None  # the task says which agent it is
     space = space_of(
         space_id, target, agent_card=agent, context_id=context_id, transport=transport, bearer=bearer,
         api_key=api_key, svc_param=svc_param,
     )  # fmt: skip
-    if space and task_id and message is None:
-        target, message = "", target or None  # the task says which agent it is
     values = {"text": text or [], "file": file or [], "data": data or [], "media_type": media_type or []}
     parts = parts_of(message, in_order(context.meta[_ORDER], values))
     about = json_object(metadata, "--metadata")
