@@ -116,7 +116,7 @@ def center(
         from ksadk.a2a.space.asking import checked_url
 
         url = checked_url(url, "--url")
-    start_log("json" if log_format == "json" else "text")
+    start_log("json" if log_format == "json" else "text", only_warnings=bool(demo))
     with (
         tempfile.TemporaryDirectory(prefix="a2a-center-")
         if demo

@@ -11,8 +11,8 @@ from typing import Literal
 Format = Literal["text", "json"]
 
 
-def start_log(form: Format) -> None:
-    """Send the log to stderr."""
+def start_log(form: Format, *, only_warnings: bool = False) -> None:
+    """Send the log to stderr; without `only_warnings`, also what goes as it should."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         _JSON() if form == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -20,7 +20,11 @@ def start_log(form: Format) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("ksadk").setLevel(logging.INFO)
+    logging.getLogger("ksadk").setLevel(logging.WARNING if only_warnings else logging.INFO)
+    if (
+        only_warnings
+    ):  # the SDK warns of each request that it refuses, such as to follow a task that has ended
+        logging.getLogger("a2a").setLevel(logging.ERROR)
     # The SDK closes generators in other contexts than they began in, which OpenTelemetry complains of.
     logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
 

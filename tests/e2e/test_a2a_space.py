@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -65,6 +67,15 @@ def test_the_documents_four_commands(there: Serving, agentengine: Run) -> None:
     assert as_json(agentengine("a2a", "status", task_id, "--json"))["status"] == "canceled"
 
 
+def test_what_to_export_is_the_last_thing_that_is_said_while_all_goes_well(
+    there: Serving, agentengine: Run
+) -> None:
+    before = there.said()
+    (agent,) = as_json(agentengine("a2a", "discover", "--skill", "echo", "--json"))
+    assert as_json(agentengine("a2a", "call", agent["agent_id"], "hi", "--json"))["text"] == "hi"
+    assert there.said() == before
+
+
 def test_a_question_is_answered_with_the_command_that_is_shown(there: Serving, agentengine: Run) -> None:
     (agent,) = as_json(agentengine("a2a", "discover", "--skill", "research", "--json"))
     asked = agentengine("a2a", "call", agent["agent_id"], "hi")
@@ -82,13 +93,18 @@ def test_a_question_is_answered_at_the_terminal(there: Serving, agentengine: Run
     child.expect("yes please")
 
 
-def test_what_an_agent_says_is_streamed_and_kept_by_the_center(there: Serving, agentengine: Run) -> None:
+def test_what_an_agent_says_is_streamed_and_kept_by_the_center(
+    there: Serving, agentengine: Run, tmp_path: Path
+) -> None:
     (agent,) = as_json(agentengine("a2a", "discover", "--skill", "echo", "--json"))
     streamed = agentengine("a2a", "call", agent["agent_id"], "one two three", "--stream")
     assert (streamed.returncode, streamed.stderr) == (0, "")
     assert streamed.stdout.count("one two three") == 1
     assert value(streamed.stdout, "Thinking") == "That is 3 words."
-    assert "AppendA2ATaskEvents" in there.said()
+    (database,) = tmp_path.glob("a2a-center-*/center.db")
+    with contextlib.closing(sqlite3.connect(database)) as kept:
+        ((state, events),) = kept.execute("SELECT state, event_count FROM a2a_center_tasks").fetchall()
+    assert (state, events > 1) == ("completed", True)
 
 
 def test_when_the_center_is_gone_its_agents_are_unreachable(there: Serving, agentengine: Run) -> None:
