@@ -212,6 +212,11 @@ def test_an_agent_that_is_blocked_is_refused_without_asking_anybody(tokens: Path
     assert server.operations() == ["ListA2ASpaceAgents"]
 
 
+def test_a_task_is_printed_with_its_platform_id_its_status_and_its_text(tokens: Path) -> None:
+    task, _ = done(tokens, send(), SendMessage="hosted_send_message")
+    assert repr(task) == f"SpaceTask(task_id={TASK!r}, status='completed', text='hello')"
+
+
 def test_an_agent_that_answers_with_a_message_has_no_remote_task(tokens: Path) -> None:
     task, server = done(tokens, send(), SendMessage="hosted_send_message")
     assert (task.status, task.text, task.remote) == ("completed", "hello", None)

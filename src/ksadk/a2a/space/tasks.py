@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from a2a.types import TaskState, TaskStatus
@@ -27,8 +27,11 @@ class SpaceTask:
     task_id: str
     agent_id: str
     remote: RemoteTask | None
-    update: Update = field(repr=False)
-    events: tuple[TaskEvent, ...] = field(repr=False)
+    update: Update
+    events: tuple[TaskEvent, ...]
+
+    def __repr__(self) -> str:
+        return f"SpaceTask(task_id={self.task_id!r}, status={self.status!r}, text={self.text!r})"
 
     @property
     def status(self) -> str:
