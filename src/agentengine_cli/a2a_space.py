@@ -143,6 +143,8 @@ def _rows(agents: list[SpaceAgent]) -> str:
             ("Version", agent.version_id),
             ("Source", agent.source),
             ("Route", agent.route_kind),
+            ("Takes", ", ".join(agent.agent_card.default_input_modes)),
+            ("Gives", ", ".join(agent.agent_card.default_output_modes)),
             *[
                 ("Skill", f"{skill.id}: {skill.name}. {skill.description}")
                 for skill in agent.agent_card.skills

@@ -80,7 +80,8 @@ def test_discover_lists_the_agents_with_a_skill_that_can_be_called(command: Comm
         assert (done.status, done.stderr) == (0, "")
         assert done.stdout.split("\n\n")[0] == (
             f"Agent: {AGENT}\nName: research-agent\nDescription: Answers.\nVersion: {VERSION}\n"
-            "Source: hosted\nRoute: hosted_gateway\nSkill: research: Research. Skill: research\nCallable: yes"
+            "Source: hosted\nRoute: hosted_gateway\nTakes: text/plain\nGives: text/plain\n"
+            "Skill: research: Research. Skill: research\nCallable: yes"
         )
         assert server.requests[0].json == {"A2ASpaceId": SPACE, "SkillId": "research"}
 
@@ -314,6 +315,29 @@ def test_a_question_is_told_and_answered_by_the_tasks_id(command: Command, space
         assert command(*words).stdout == COMPLETED
         sent = [item.json["params"] for item in server.requests if item.operation == "SendMessage"][-1]
         assert (sent["message"]["taskId"], sent["message"]["parts"]) == ("remote-task-1", [{"text": "Paris"}])
+
+
+@pytest.mark.parametrize("answer", ["Paris", "yes please", "and/or"])
+def test_one_word_or_more_with_a_tasks_id_is_the_answer(
+    command: Command, space: Serving, answer: str
+) -> None:
+    with space(SendMessage="hosted_send") as server:
+        assert command("a2a", "call", "--task-id", TASK, answer).stdout == COMPLETED
+        (sent,) = [item.json["params"] for item in server.requests if item.operation == "SendMessage"]
+        assert sent["message"]["parts"] == [{"text": answer}]
+
+
+@pytest.mark.parametrize("answer", ["Paris", "yes please"])
+def test_an_answer_to_nobody_is_told_that_no_space_is_configured(command: Command, answer: str) -> None:
+    done = command("a2a", "call", "--task-id", TASK, answer, "--json")
+    assert (done.status, done.json["error"]["code"]) == (2, "A2ACLI_ERR_USAGE")
+    assert "no agent is named, and KSADK_A2A_SPACE_IDS names no Space" in done.stderr
+
+
+def test_an_agents_address_without_a_message_is_told_that_there_is_none(command: Command) -> None:
+    for named in (["127.0.0.1:1"], ["-a", "127.0.0.1:1"]):
+        done = command("a2a", "call", "--task-id", TASK, *named)
+        assert (done.status, "there is no message" in done.stderr) == (2, True)
 
 
 def test_a_question_as_json_is_in_the_summary(command: Command, space: Serving) -> None:
