@@ -75,7 +75,8 @@ class StreamText:
 
 
 def field(label: str, value: str) -> str:
-    """A line, or a block where the value has several lines."""
+    """A line, or a block where the value has several lines. Line breaks that end it are none of its lines."""
+    value = value.rstrip("\n")
     if "\n" not in value:
         return f"{label}: {visible(value, keep=chr(9))}\n"
     return f"{label}:\n" + "".join(f"  {visible(line, keep=chr(9))}\n" for line in value.split("\n")) + "\n"

@@ -327,6 +327,19 @@ def test_no_control_character_of_an_agents_reaches_the_output_and_no_text_passes
         assert done.stdout.count("\nState: ") == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("hello\n", "Text: hello\n"), ("a\n\nb\n\n", "Text:\n  a\n  \n  b\n\n")],
+)
+def test_line_breaks_at_the_end_of_a_text_are_no_lines_of_it(command: Command, said: str, shown: str) -> None:
+    answer = fixture_bytes("send_task").replace(
+        b"Why did the chicken cross the road? To get to the other side!", json.dumps(said)[1:-1].encode()
+    )
+    with replaying({"SendMessage": answer}) as server:
+        done = command("a2a", "call", server.url, "hi")
+        assert f"\n{shown}Resume: " in done.stdout
+
+
 def test_without_waiting_the_task_is_told_at_once(command: Command) -> None:
     working = (
         fixture_bytes("get_task_working")
