@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json
 import os
 import shlex
@@ -95,6 +96,7 @@ def add(
         written["argv"] = {"equals": _words(argv)} if exact else _words(argv)
     if where:
         written["where"] = dict(map(_condition, where))
+        _check_arguments(tool, written["where"])
     options = {
         "reason": reason, "expires": expires, "project": _directory(project),
         "match": match, "not_match": not_match,
@@ -217,13 +219,41 @@ def _slip(entry: Entry) -> str:
     have."""
     tool = registered(entry.tool)
     if tool is None:
-        return "" if "*" in entry.tool or "?" in entry.tool else _no_such_tool(entry.tool)
-    known = {*tool.parameters.names, *(tool.target_names if tool.targets else ())}
-    unknown = sorted(entry.where.keys() - known)
+        return (
+            _slip_of_several(entry) if "*" in entry.tool or "?" in entry.tool else _no_such_tool(entry.tool)
+        )
+    unknown = sorted(entry.where.keys() - _known_arguments(tool))
     if not unknown:
         return ""
     outcome = "never holds" if entry.verdict == "allow" else "holds for every call of it"
     return f"{entry.tool} has no argument {unknown[0]}, so this {outcome}"
+
+
+def _slip_of_several(entry: Entry) -> str:
+    """The same of a rule about several tools: an argument that none of the built-in ones has."""
+    about = [tool for tool in builtin_tools() if fnmatch.fnmatchcase(tool.name, entry.tool)]
+    unknown = sorted(entry.where.keys() - set().union(*map(_known_arguments, about)))
+    if not about or not unknown:
+        return ""
+    return f"no built-in tool {entry.tool} has an argument {unknown[0]}, so this never holds for one"
+
+
+def _check_arguments(name: str, where: Mapping[str, Any]) -> None:
+    """Refuse a condition on an argument that a built-in tool does not have: it would hold always or never."""
+    load_builtin_tools()
+    tool = registered(name)
+    known = sorted(_known_arguments(tool)) if tool else []
+    unknown = sorted(where.keys() - known)
+    if tool and unknown:
+        near = difflib.get_close_matches(unknown[0][:64], known, 1)
+        advice = f"did you mean {near[0]}?" if near else f"known are {', '.join(known) or 'none'}"
+        raise typer.BadParameter(
+            f"{name} has no argument {unknown[0][:80]!r}; {advice}", param_hint="KEY=CONDITION"
+        )
+
+
+def _known_arguments(tool: Tool) -> set[str]:
+    return {*tool.parameters.names, *(tool.target_names if tool.targets else ())}
 
 
 def _no_such_tool(name: str) -> str:

@@ -113,9 +113,43 @@ def test_a_rule_that_is_none_is_not_saved(
     assert not rules_file().exists()
 
 
-def test_a_slip_in_an_arguments_name_is_warned_of(command: Command) -> None:
-    done = command(*RULES, "add", "deny", "edit_workspace_file", "pth=x")
-    assert "edit_workspace_file has no argument pth, so this holds for every call of it" in done.stderr
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [("deny", "holds for every call of it"), ("ask", "holds for every call of it"), ("allow", "never holds")],
+)
+def test_a_slip_in_an_arguments_name_is_not_saved_and_in_a_file_shown(
+    command: Command, person: None, verdict: str, outcome: str
+) -> None:
+    done = command(*RULES, "add", verdict, "edit_workspace_file", "pth=x")
+    assert (done.status, rules_file().exists()) == (2, False)
+    assert "edit_workspace_file has no argument 'pth'; did you mean path?" in done.stderr
+    user_rules(f"rules:\n  - {verdict}: edit_workspace_file\n    where: {{pth: x}}\n")
+    (rule,) = command(*RULES, "list", "--json").json["rules"]
+    words = f"edit_workspace_file has no argument pth, so this {outcome}"
+    assert (rule["state"], rule["why"]) == ("holds", words)
+
+
+def test_what_a_call_of_an_agent_is_about_is_known_where_a_rule_is_saved(command: Command) -> None:
+    done = command(*RULES, "add", "deny", "a2a_call", "spaces=team")
+    assert (done.status, rules_file().exists()) == (2, False)
+    assert "a2a_call has no argument 'spaces'; did you mean space?" in done.stderr
+    for condition in ("space=team", "agent=x", "url=example.com", "message={regex: x}"):
+        assert command(*RULES, "add", "deny", "a2a_call", condition, "--json").json["rule"]["why"] == ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("spaces=team", "no built-in tool a2a_* has an argument spaces, so this never holds for one"),
+        ("space=team", ""),
+        ("message=hi", ""),  # which one of them has
+    ],
+)
+def test_an_argument_that_none_of_several_tools_has_is_warned_of(
+    command: Command, condition: str, why: str
+) -> None:
+    assert command(*RULES, "add", "deny", "a2a_*", condition, "--json").json["rule"]["why"] == why
+    assert command(*RULES, "add", "deny", "zzz_*", condition, "--json").json["rule"]["why"] == ""
 
 
 @pytest.mark.parametrize("verdict", ["deny", "ask", "allow"])
