@@ -133,8 +133,9 @@ def test_json_is_the_platforms_summary(command: Command, space: Serving) -> None
 def test_a_listing_is_one_json_list_or_a_line_for_each_agent(command: Command, space: Serving) -> None:
     first = {
         "agent_id": AGENT, "version_id": VERSION, "source": "hosted", "name": "research-agent",
-        "description": "Answers.", "skills": ["research"], "route_kind": "hosted_gateway", "callable": True,
-        "blocked_reason": "",
+        "description": "Answers.", "skills": ["research"],
+        "input_modes": ["text/plain"], "output_modes": ["text/plain"],
+        "route_kind": "hosted_gateway", "callable": True, "blocked_reason": "",
     }  # fmt: skip
     with space():
         listed = command("a2a", "discover", "--space-id", SPACE, "--json").json

@@ -40,6 +40,8 @@ def described(agent: SpaceAgent) -> dict[str, Any]:
         "name": agent.name,
         "description": agent.description,
         "skills": [skill.id for skill in agent.agent_card.skills],
+        "input_modes": list(agent.agent_card.default_input_modes),
+        "output_modes": list(agent.agent_card.default_output_modes),
         "route_kind": agent.route_kind,
         "callable": agent.callable,
         "blocked_reason": agent.blocked_reason,
