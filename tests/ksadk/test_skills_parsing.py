@@ -46,6 +46,9 @@ TAKEN: dict[str, tuple[bytes, dict[str, Any]]] = {
     "carriage returns": (b"---\r\nname: demo\r\ndescription: Does it.\r\n---\r\nDo it.\r\n", PLAIN),
     "old line ends": (b"---\rname: demo\rdescription: Does it.\r---\rDo it.\r", PLAIN),
     "a fence at the end, with no line end": (b"---\nname: demo\ndescription: Does it.\n---", PLAIN),
+    "carriage returns, and a fence at the end": (
+        b"---\r\nname: demo\r\ndescription: Does it.\r\n---", PLAIN
+    ),
     "blanks after a fence": (b"--- \nname: demo\ndescription: Does it.\n---\t\nDo it.", PLAIN),
     "hyphens in a line": (
         b"---\nname: demo\ndescription: Turns a --- rule into ---\n---\nDo it.",
@@ -104,6 +107,15 @@ SAID: dict[str, tuple[bytes, dict[str, Any], list[str]]] = {
         b"\n \r\n---\nname: demo\ndescription: Does it.\n---\n", PLAIN, ["1:1 blank_lines_first"]
     ),
     "no name": (b"---\ndescription: Does it.\n---\n", {"description": "Does it."}, ["2:1 name_missing"]),
+    "no name but one below metadata": (
+        b"---\ndescription: Does it.\nmetadata:\n  name: evil\n---\n",
+        {"description": "Does it.", "metadata": {"name": "evil"}}, ["2:1 name_missing"],
+    ),
+    "all that readers of a few lines fall over": (
+        b"\xef\xbb\xbf---\r\nname: demo # comment\r\ndescription: >\r\n  Does\r\n  it.\r\n"
+        b"metadata:\r\n  name: evil\r\n---",
+        PLAIN | {"metadata": {"name": "evil"}}, ["1:1 byte_order_mark", "2:12 comment"],
+    ),
     "an empty name": (
         b"---\nname:\ndescription: Does it.\n---\n", {"description": "Does it."}, ["2:6 name_missing"]
     ),
@@ -155,6 +167,21 @@ def test_what_is_taken_though_it_is_not_right_is_said_with_its_place(name: str) 
     document = parse_skill_md(data, directory="demo")
     assert (written(document), told(document)) == (fields, found)
     assert document.refusal is None
+
+
+def test_hyphens_inside_of_a_line_end_no_fields_and_hyphens_further_down_no_instructions() -> None:
+    body = "Do it.\n\n---\n\nThen --- more."
+    document = parsed("name: demo\ndescription: Turns a --- rule into ---\n", body)
+    assert (document.fields.description, document.body) == ("Turns a --- rule into ---", body)
+
+
+def test_what_a_comment_takes_of_a_text_is_said_with_what_to_do() -> None:
+    [finding] = parsed("name: demo\ndescription: Handles C# and issue #12\n").findings
+    assert (finding.severity, finding.message, finding.fix) == (
+        "warning",
+        "text after # is a YAML comment, and no part of description",
+        "if it belongs to description, put all of it in quotes",
+    )
 
 
 REPAIRED = {
@@ -370,6 +397,7 @@ TOOLS: dict[str, list[str] | None] = {
     "Read\n  Write": ["Read", "Write"],
     "[Read, 'Bash(npm run *)']": ["Read", "Bash(npm run *)"],
     "\n- Read\n- Bash(npm run *)": ["Read", "Bash(npm run *)"],
+    "\n- Bash(git:*)\n- Read, Write": ["Bash(git:*)", "Read", "Write"],
     "''": [],
     "[]": [],
     "Bash(git": None,
