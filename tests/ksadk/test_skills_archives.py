@@ -121,6 +121,7 @@ def test_what_is_said_to_be_a_file_and_a_directory_is_refused(place: Path) -> No
 def test_too_much_is_refused(place: Path) -> None:
     many = {f"f{number}": b"" for number in range(2000)}
     assert refusal(place, skill(**many)) == TOO_LARGE
+    assert refusal(place, skill(**{f"f{number}": b"" for number in range(20_000)})) == TOO_LARGE
     implied = {"/".join([f"d{number}", *"abcdefgh", "f"]): b"" for number in range(300)}
     assert refusal(place, skill(**implied)) == TOO_LARGE
     assert refusal(place, skill(**{"/".join(["d"] * 17): b""})) == TOO_LARGE
