@@ -133,6 +133,18 @@ def test_a_loaded_skill_has_its_instructions_and_all_that_is_documented(skills: 
     assert set(result["contract"]) >= {"purpose", "inputs", "outputs", "execution", "limits"}
 
 
+def test_a_script_that_changes_after_its_skill_was_loaded_is_another_copy(skills: Path) -> None:
+    script = skills / "diagram/scripts/draw.sh"
+    script.parent.mkdir()
+    script.write_text("echo drawn\n")
+    before = load_skill("diagram")
+    script.write_text("echo tampered\n")
+    assert (Path(before["root_dir"]) / "scripts/draw.sh").read_text() == "echo drawn\n"
+    after = load_skill("diagram")
+    assert (Path(after["root_dir"]) / "scripts/draw.sh").read_text() == "echo tampered\n"
+    assert after["digest"] != before["digest"]
+
+
 def test_permissions_that_cannot_be_read_allow_nothing(skills: Path) -> None:
     write(skills / "odd", "", "---\nname: odd\ndescription: D.\nallowed-tools: Bash(git\n---\n")
     result = load_skill("odd")
