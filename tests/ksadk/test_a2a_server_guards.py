@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -118,6 +119,31 @@ def test_another_caller_s_task_is_as_no_task(tokens: Path) -> None:
         assert seen["message"].replace(task["id"], "no-such-task") == none["message"]
         assert bob.rpc("ListTasks", {})["result"]["tasks"] == []
         assert ann.get(task["id"])["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+
+
+async def works(call: Call, run: ScriptedRun) -> AsyncIterator[Any]:
+    yield Text("begun")
+    await asyncio.sleep(30)
+
+
+def test_another_caller_neither_sees_nor_stops_a_task_at_work_whoever_it_says_that_it_is(
+    tokens: Path,
+) -> None:
+    options = ServerOptions(bearer=BearerFile(tokens), grace=0.2)
+    with serving(Scripted(works), options=options) as served:
+        ann, bob = as_caller(served, ANN), as_caller(served, BOB)
+        bob.http.headers["x-ksc-account-id"] = "ann"
+        task = ann.send("x", configuration={"returnImmediately": True})
+        until(lambda: "artifacts" in ann.get(task["id"]))
+        for method in ("GetTask", "SubscribeToTask", "CancelTask"):
+            seen = bob.rpc(method, {"id": task["id"]})["error"]
+            assert seen == bob.rpc(method, {"id": "no-such-task"})["error"], method
+        for verb, path in (("GET", ""), ("GET", ":subscribe"), ("POST", ":cancel")):
+            seen, none = (bob.http.request(verb, f"/a2a/v1/tasks/{id}{path}") for id in (task["id"], "none"))
+            assert seen.status_code == none.status_code == 404, path
+            assert seen.text.replace(task["id"], "none") == none.text
+        assert bob.rpc("ListTasks", {})["result"]["tasks"] == []
+        assert ann.get(task["id"])["status"]["state"] == "TASK_STATE_WORKING"
 
 
 def test_two_callers_never_share_a_session_whatever_context_they_name(tokens: Path) -> None:
