@@ -158,6 +158,10 @@ def test_progress_and_then_a_string_is_an_answer(served: Served) -> None:
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["artifacts"][0]["parts"] == [{"text": "found"}]
     assert "looking" in str(task["history"])
+    events = list(served.stream("late reply"))
+    said = [event["artifactUpdate"]["artifact"]["parts"] for event in events if "artifactUpdate" in event]
+    assert said[0] == [{"text": "found"}] and not any("message" in event for event in events)
+    assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 def test_a_replacement_replaces_what_was_said(served: Served) -> None:
