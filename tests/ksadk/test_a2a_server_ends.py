@@ -19,6 +19,7 @@ from ksadk.a2a.callers import BearerFile
 from ksadk.a2a.decisions import POLL_SECONDS
 from ksadk.a2a.executor import LOST, STOPPED
 from ksadk.a2a.options import ServerOptions
+from ksadk.a2a.runners import task_run
 from ksadk.a2a.runners.asking import ask
 from ksadk.a2a.runners.base import Call, InputRequired, Text, TextPart
 from ksadk.a2a.runners.callable import CallableRunner
@@ -75,6 +76,26 @@ def test_a_cancel_stops_the_agent_and_says_so(wait: bool) -> None:
         again = served.rpc("CancelTask", {"id": task["id"]})
         assert again["error"]["code"] == -32002
         assert served.http.post(f"/a2a/v1/tasks/{task['id']}:cancel").status_code == 409
+
+
+def test_a_cancel_at_once_of_an_agent_that_blocks_in_a_thread_says_what_became_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_run, "CANCEL_SECONDS", 0.2)
+    go_on = threading.Event()
+
+    def blocks(text: str) -> str:
+        go_on.wait(30)
+        return "too late"
+
+    with serving(CallableRunner(blocks)) as served:
+        task = served.send("x", configuration=ASYNC)
+        said = served.rpc("CancelTask", {"id": task["id"]})
+        assert said["error"]["code"] == -32002 if "error" in said else state_of(said["result"]) == "CANCELED"
+        go_on.set()
+        until(lambda: state_of(served.get(task["id"])) not in ("SUBMITTED", "WORKING"))
+        assert state_of(served.get(task["id"])) == ("FAILED" if "error" in said else "CANCELED")
+        assert "too late" not in str(served.get(task["id"]))
 
 
 def test_a_blocking_call_and_a_stream_end_when_their_task_is_canceled() -> None:
