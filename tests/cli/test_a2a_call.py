@@ -80,7 +80,7 @@ def test_a_stream_as_text_ends_with_ids_and_state(command: Command) -> None:
         assert lines[-5:-2] == ["Task: t-1", "Context: c-1", "State: completed"]
 
 
-@pytest.mark.parametrize("options", [(), ("--stream",), ("-o", "json")])
+@pytest.mark.parametrize("options", [(), ("--stream",), ("-o", "json"), ("-o", "jsonl")])
 def test_text_of_any_language_is_raw_utf_8_on_any_locale(options: tuple[str, ...]) -> None:
     with replaying({"SendMessage": "send_message", "SendStreamingMessage": "rest_stream"}) as server:
         server.answers["SendStreamingMessage"] = [fixture_bytes("stream")]
