@@ -303,3 +303,23 @@ def test_invoke_takes_what_is_promised() -> None:
 )
 def test_a_promised_name_is_there(module: str, name: str) -> None:
     assert callable(getattr(importlib.import_module(module), name))
+
+
+EVERYTHING = """
+import importlib, pkgutil
+import agentengine_cli, ksadk
+for package in (agentengine_cli, ksadk):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if error.name is None or "." in error.name:  # else an extra that is not installed
+                raise
+"""
+
+
+def test_every_module_that_is_shipped_can_be_imported() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", EVERYTHING], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
