@@ -153,14 +153,16 @@ def test_the_server_s_own_exceptions_are_not_shown_either(served: Served, monkey
     assert response.json()["error"]["status"] == "INTERNAL"
 
 
-def test_progress_and_then_a_string_is_an_answer(served: Served) -> None:
-    task = served.send("late reply")
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert task["artifacts"][0]["parts"] == [{"text": "found"}]
-    assert "looking" in str(task["history"])
-    events = list(served.stream("late reply"))
-    said = [event["artifactUpdate"]["artifact"]["parts"] for event in events if "artifactUpdate" in event]
-    assert said[0] == [{"text": "found"}] and not any("message" in event for event in events)
+@pytest.mark.parametrize("messages", [False, True], ids=["tasks only", "messages too"])
+def test_progress_and_then_a_string_is_an_answer(messages: bool) -> None:
+    with serving(Scripted(said, messages=messages)) as served:
+        task = served.send("late reply")
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert task["artifacts"][0]["parts"] == [{"text": "found"}]
+        assert "looking" in str(task["history"])
+        events = list(served.stream("late reply"))
+    parts = [event["artifactUpdate"]["artifact"]["parts"] for event in events if "artifactUpdate" in event]
+    assert parts[0] == [{"text": "found"}] and not any("message" in event for event in events)
     assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
